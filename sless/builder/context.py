@@ -11,6 +11,7 @@ import io
 import shlex
 import tarfile
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,20 +88,15 @@ def write_context(target: Path, dockerfile: str, code: Path) -> None:
         _add_tree(archive, code)
 
 
-class _archive:  # noqa: N801 - a context manager
+@contextmanager
+def _archive(target: Path) -> Iterator[tarfile.TarFile]:
     """A reproducible tar.gz: equal content gives equal bytes."""
-
-    def __init__(self, target: Path) -> None:
-        self._file = target.open("wb")
-        self._packed = gzip.GzipFile(filename="", mode="wb", compresslevel=_LEVEL, fileobj=self._file, mtime=0)
-        self._tar = tarfile.open(fileobj=self._packed, mode="w", format=tarfile.GNU_FORMAT)  # noqa: SIM115 - closed in __exit__
-
-    def __enter__(self) -> tarfile.TarFile:
-        return self._tar
-
-    def __exit__(self, *_: object) -> None:
-        for part in (self._tar, self._packed, self._file):
-            part.close()
+    with (
+        target.open("wb") as file,
+        gzip.GzipFile(filename="", mode="wb", compresslevel=_LEVEL, fileobj=file, mtime=0) as packed,
+        tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT) as tar,
+    ):
+        yield tar
 
 
 def _add_tree(archive: tarfile.TarFile, folder: Path) -> None:

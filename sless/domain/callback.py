@@ -4,6 +4,7 @@ import hashlib
 import hmac
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -35,7 +36,7 @@ class CallbackStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
+class Delivery(ABC):
     """One POST to a URL of a tenant, with its attempts."""
 
     namespace: str
@@ -49,8 +50,8 @@ class Delivery:
     ended_at: datetime | None
 
     @property
-    def key(self) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def key(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Runs children of a root server as another user, who cannot read the server's secrets, if there is no sandbox.
+"""Without a sandbox, runs the children of a root server as a user who cannot read the server's secrets.
 
 All children have the same user, so they can read each other's files: only a sandbox isolates tenants. That user may traverse the server's
 folders, but not list them. Paths that a child may read or write are opened for it when it starts; those of builds are closed afterwards

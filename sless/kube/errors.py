@@ -77,7 +77,7 @@ def _by_resource(text: str) -> dict[str, str]:
 
 
 def _number_of(quantity: str) -> float:
-    """The number of `128Mi`, `500m` or `3`; infinite, that is no limit, for anything else."""
+    """Parses `128Mi`, `500m` or `3`. Returns infinity for anything else, which limits nothing."""
     found = _QUANTITY.match(quantity)
     return float(found[1]) * _UNITS[found[2]] if found else float("inf")
 

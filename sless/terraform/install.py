@@ -15,7 +15,7 @@ from sless.terraform.version import VERSION
 MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 ADDRESS = re.compile(r"([A-Za-z0-9.:-]+)/([A-Za-z0-9_-]+)/([A-Za-z0-9_-]+)")
 DEFAULT_HOSTS = ("registry.terraform.io", "registry.opentofu.org")
-"""Hosts on which Terraform and OpenTofu look for `sless/sless`; what is installed for one is also installed for the other."""
+"""Default registries of Terraform and OpenTofu. The provider is installed for both."""
 LAUNCHER = """#!{python}
 import sys
 

@@ -204,7 +204,7 @@ class Resource:
         return change.waiter.outlast(create)
 
     def save_found(self, change: Change) -> None:
-        """Saves the resource as it is on the server; keeps the earlier state if there is no answer."""
+        """Reads the resource from the server into the state. Keeps the earlier state if the server does not answer."""
         with suppress(ClientError):
             self.save(change, self.api(change.client).get(change.planned["name"]))
 

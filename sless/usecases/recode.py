@@ -31,7 +31,8 @@ def recode(parts: UseCaseParts, workload: Workload) -> Version | None:
 def rebuild(parts: UseCaseParts, workload: Workload, number: int | None = None) -> Version | None:
     """A new version of the code of version `number` (None: the active one, or else the newest), built on the current runtime image; the
     active one serves until it is ready, and stays if it fails. Returns an open build of the same code instead, as it uses the current image
-    anyway. Checks code again that has never been built. None if there is no code. Raises NotFound, TOO_MANY_REQUESTS, INVALID_CODE."""
+    anyway. Repeats the code checks for a version that has never been ready. Returns None without code. Raises NotFound, TOO_MANY_REQUESTS,
+    INVALID_CODE."""
     newest = parts.store.versions.find_newest(workload.id)
     wanted = number if number is not None else workload.active_version
     base = parts.store.versions.get(workload.id, wanted) if wanted is not None else newest

@@ -10,8 +10,8 @@ Decisions:
 - Intake's child process, which reads the sources anyway, parses them; the first check decides about the errors that it found.
 - A check without a verdict (slow, down, malformed answer, too much code) lets the upload pass, with a warning on the version and a count in
   the metrics, because a provider of models must not be able to stop deployments.
-- The model gets code as JSON data, and its answer must be exactly one object of the expected form. If code persuades the model to answer
-  anything else, there is no verdict.
+- The model gets code as JSON data, and its answer must be exactly one object of the expected form. Code that persuades the model to
+  answer anything else gets no verdict.
 - Verdicts of the model are stored by content hash, model and prompt version; an operator can allow one content hash.
 """
 

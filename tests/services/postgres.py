@@ -109,7 +109,7 @@ class PostgresServer:
 
 
 def find_binaries() -> Path | None:
-    """The folder of the newest installed server; Debian does not put its binaries on PATH. None: there is no server."""
+    """The folder of the newest installed server; Debian does not put its binaries on PATH. Returns None without a server."""
     folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda folder: int(re.sub(r"\D", "", folder.parent.name) or 0))
     on_path = shutil.which("postgres")
     if on_path:

@@ -24,7 +24,7 @@ OVERDUE = timedelta(seconds=1)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunState:
     """`read_log`: the container has ended and its log contains the outcome. `end_it`: the Job is still active and must be ended.
-    `message` says why there is no outcome, if there is none."""
+    `message` explains a missing outcome."""
 
     status: CallStatus
     message: str = ""
