@@ -5,7 +5,7 @@
 `run_moves` status changes of runs · `queries` shared parts of queries · `lease` leader election · `demand` load, and use by tenants, per
 replica · `signals` wake other replicas · `revision` change counters · `engine` transactions · `faults` database errors → SlessError ·
 `codec` JSON → text · `keyring` + `sealed` encryption of secrets · `types`, `tables`, `run_tables`, `demand_tables`, `migrations/`,
-`migrate` the schema · `dump` all rows, for backups.
+`schema` (creates it in an empty database), `migrate` (updates it) the schema · `dump` all rows, for backups.
 
 For operators: `audit` the audit trail · `revocations` of tokens · `verdicts` on code · `suspensions` of tenants and
 workloads · `metering` usage for billing · `notices` to tenants ·

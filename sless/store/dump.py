@@ -11,12 +11,13 @@ from datetime import datetime
 from typing import Any
 
 import sqlalchemy
-from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Boolean, Column, Connection, Float, Integer, String, Table, TableClause, func, inspect, select, text, update
 
 from sless.errors import Code, ConfigError, SlessError
 from sless.store import faults, migrate, revision
 from sless.store.engine import Database
+from sless.store.migrations import HEAD
+from sless.store.schema import revision_of, sole_connection
 from sless.store.sealed import key_ids
 from sless.store.tables import metadata, versions
 from sless.store.types import SecretText, UserText, UtcDateTime
@@ -63,7 +64,7 @@ class Snapshot:
 def snapshot(database: Database) -> Iterator[Snapshot]:
     """Raises ConfigError unless the database has this version's schema."""
     with database.read() as conn:
-        found, head = _revision_of(conn), migrate.head()
+        found, head = revision_of(conn), HEAD
         if found != head:
             raise ConfigError(
                 f'the database has schema "{found or "none"}", this version of sless "{head}": '
@@ -119,9 +120,9 @@ def loading(database: Database, schema: str, tables: dict[str, Columns]) -> Iter
     """Replaces all rows with those that the caller adds, in the schema in which they were written, then migrates. Uses one transaction, so
     an error leaves the database unchanged. Raises ConfigError for an unknown schema."""
     try:
-        with migrate.sole_connection(database) as conn:
+        with sole_connection(database) as conn:
             migrate.refuse_unknown(schema)
-            migrate.refuse_unknown(_revision_of(conn))
+            migrate.refuse_unknown(revision_of(conn))
             _drop_all(conn)
             migrate.upgrade_to(conn, schema)
             _clear(conn)
@@ -165,10 +166,6 @@ def _type_name(column: "Column[Any]") -> str:
 
 def _table_of(name: str, columns: Columns) -> TableClause:
     return sqlalchemy.table(name, *(sqlalchemy.column(item, _TYPES[kind]()) for item, kind in columns.items()))
-
-
-def _revision_of(conn: Connection) -> str | None:
-    return MigrationContext.configure(conn).get_current_revision()
 
 
 def _drop_all(conn: Connection) -> None:

@@ -1,9 +1,9 @@
 """The store as one object: one attribute per aggregate, over one database."""
 
-from sqlalchemy import inspect, select, text
+from sqlalchemy import select
 
 from sless.errors import ConfigError
-from sless.store import lease
+from sless.store import lease, schema
 from sless.store.audit import AuditStore
 from sless.store.callbacks import CallbackStore
 from sless.store.demand import DemandStore
@@ -67,7 +67,8 @@ class Store:
 
     def migrate(self) -> None:
         """Brings the schema up to date. Raises ConfigError when it is newer than this version of sless."""
-        if self._schema() == HEAD:
+        found = self._schema()
+        if found == HEAD or (found is None and schema.create(self.database)):
             return
         # Importing Alembic takes 0.2 s, and only migrations need it.
         from sless.store import migrate
@@ -87,9 +88,7 @@ class Store:
     def _schema(self) -> str | None:
         """None: no schema yet."""
         with self.database.read() as conn:
-            if not inspect(conn).has_table("alembic_version"):
-                return None
-            return conn.execute(text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
+            return schema.revision_of(conn)
 
     def close(self) -> None:
         self.database.close()

@@ -9,15 +9,16 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import Text, event, text
+from sqlalchemy import Text, event, inspect, text
 
 from sless.domain.model import Kind
 from sless.errors import Code, ConfigError, SlessError
-from sless.store import faults, migrate, open_store
+from sless.store import Store, faults, migrate, open_store, schema
 from sless.store.migrations import HEAD
 from sless.store.tables import metadata
 from sless.store.types import SecretText
@@ -29,6 +30,27 @@ def sqlite_path(url: str) -> Path:
     return Path(url.removeprefix("sqlite:///"))
 
 
+def plain(value: Any) -> Any:
+    return {key: str(item) for key, item in value.items()} if isinstance(value, dict) else value
+
+
+def description_of(store: Store) -> dict[str, Any]:
+    """Table → columns, keys, indexes and rows. Column order may differ: migrations append."""
+    with store.database.read() as conn:
+        found = inspect(conn)
+        return {
+            table: {
+                "columns": sorted(str({**item, "type": item["type"].compile(conn.dialect)}) for item in found.get_columns(table)),
+                "key": found.get_pk_constraint(table),
+                "foreign": sorted(map(str, found.get_foreign_keys(table))),
+                "unique": sorted(map(str, found.get_unique_constraints(table))),
+                "indexes": sorted(str({key: plain(item) for key, item in index.items()}) for index in found.get_indexes(table)),
+                "rows": conn.execute(text(f"SELECT * FROM {table} ORDER BY 1")).all(),
+            }
+            for table in found.get_table_names()
+        }
+
+
 class TestMigrations:
     @pytest.fixture
     def fresh(self, empty_database_url):
@@ -36,23 +58,40 @@ class TestMigrations:
         yield store
         store.close()
 
-    def test_an_empty_database_gets_the_schema_in_the_code(self, fresh):
-        fresh.migrate()
-        fresh.migrate()
+    def test_migrations_create_the_schema_in_the_code(self, fresh):
+        migrate.upgrade(fresh.database)
+        migrate.upgrade(fresh.database)
         with fresh.database.read() as conn:
             # SQLite reports an empty default as none, so defaults are only compared on PostgreSQL.
             options = {"compare_type": True, "compare_server_default": not fresh.database.is_sqlite}
             context = MigrationContext.configure(conn, opts=options)
             assert compare_metadata(context, metadata) == []
 
-    def test_a_migrated_database_does_not_load_alembic(self, fresh, empty_database_url):
+    def test_an_empty_database_gets_the_schema_that_migrations_create(self, fresh):
         fresh.migrate()
+        created = description_of(fresh)
+        with schema.sole_connection(fresh.database) as conn:
+            for name in created:
+                conn.execute(text(f"DROP TABLE {name}" + ("" if fresh.database.is_sqlite else " CASCADE")))
+        migrate.upgrade(fresh.database)
+        assert created == description_of(fresh)
+        assert len(created) > 20
+
+    def test_tables_of_others_are_left_alone(self, fresh):
+        with fresh.database.write() as conn:
+            conn.execute(text("CREATE TABLE theirs (id INTEGER)"))
+        fresh.migrate()
+        assert {"theirs", "tenants"} <= set(description_of(fresh))
+
+    def test_an_up_to_date_or_empty_database_does_not_load_alembic(self, fresh, empty_database_url):
         assert migrate.head() == HEAD
         script = (
             "import sys\nfrom sless.store import open_store\nstore = open_store(sys.argv[1])\nstore.migrate()\nstore.close()\n"
             "assert 'alembic' not in sys.modules"
         )
-        subprocess.run([sys.executable, "-c", script, empty_database_url], check=True)
+        for _ in ("empty", "up to date"):
+            subprocess.run([sys.executable, "-c", script, empty_database_url], check=True)
+        fresh.check_schema()
 
     def test_keys_sort_byte_by_byte(self, fresh):
         """Alembic does not compare collations."""
