@@ -8,8 +8,9 @@ import socket
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
-from sless.children import hide_from_children
+from sless.children import hide_from_children, leave
 from sless.config import Settings
 from sless.errors import ConfigError
 from sless.server.gunicorn_app import GunicornApp, Serving
@@ -19,8 +20,10 @@ STATE_FILE = "server.json"
 200."""
 
 
-def serve(settings: Settings, application_factory: Callable[[Settings], object], on_listening: Callable[[int], None] | None = None) -> None:
-    """Blocks, and ends with SystemExit. Calls `application_factory` in the worker, with the bound port in `settings`, and `on_listening` in
+def serve(
+    settings: Settings, application_factory: Callable[[Settings], object], on_listening: Callable[[int], None] | None = None
+) -> NoReturn:
+    """Blocks, then ends the process. Calls `application_factory` in the worker, with the bound port in `settings`, and `on_listening` in
     this process once connections are accepted. Raises ConfigError if the port cannot be bound."""
     if settings.backend == "local":
         hide_from_children()  # functions run as the same user and would find secrets of all tenants
@@ -35,11 +38,15 @@ def serve(settings: Settings, application_factory: Callable[[Settings], object],
         if on_listening is not None:
             on_listening(port)
 
+    code: object = None
     try:
         GunicornApp(Serving(settings=settings, factory=application_factory, fd=listener.detach(), listening=listening)).run()
+    except SystemExit as ended:  # in the master, and in each worker that it forked
+        code = ended.code
     finally:
         if os.getpid() == _state_pid(state):
             state.unlink(missing_ok=True)
+    leave(code if isinstance(code, int) else code is not None)
 
 
 def find_running(data_dir: Path) -> str | None:

@@ -1,8 +1,10 @@
-"""What a local server's child processes can read of the server."""
+"""What a local server's child processes can read of the server, and how processes end."""
 
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 AS_USER = """
@@ -55,3 +57,14 @@ def test_a_child_of_the_same_user_cannot_read_environment_or_memory():
 def test_only_a_local_server_is_undumpable(tmp_path):
     assert "dumpable 0" in run(SERVES, str(tmp_path), "local")
     assert "dumpable 1" in run(SERVES, str(tmp_path), "kubernetes")
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_leaving_writes_output_and_waits_for_no_thread(code):
+    script = (
+        "import logging, threading, time\nfrom sless.children import leave\nlogging.basicConfig()\n"
+        "threading.Thread(target=time.sleep, args=(60,)).start()\nprint('all of it', end='')\nlogging.warning('said')\n"
+        f"leave({code})"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stdout, done.stderr) == (code, "all of it", "WARNING:root:said\n")
