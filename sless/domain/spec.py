@@ -119,13 +119,17 @@ def default_concurrency_of(event_format: str) -> int:
 
 
 def check_event_size(field: str, text: str, limit: int = schemas.MAX_EVENT_BYTES) -> None:
+    if (size := _size_of(field, text)) > limit:
+        raise _too_large(field, size, limit)
+
+
+def _size_of(field: str, text: str) -> int:
+    """Bytes of UTF-8. Raises Invalid."""
     try:
-        size = len(text.encode())
+        return len(text.encode())
     except UnicodeEncodeError as error:
         message = f"expected Unicode text, found half a surrogate pair at character {error.start + 1}"
         raise Invalid(Detail(field=field, message=message)) from None
-    if size > limit:
-        raise _too_large(field, size, limit)
 
 
 def _name_mistakes(body: Mapping[str, Any], existing: Named | None) -> list[Detail]:
@@ -222,7 +226,7 @@ def _default_of(kind: Kind, name: str) -> Any:
 def _check_sizes(spec: WorkloadSpec, limits: SpecLimits) -> None:
     values = asdict(spec)
     for name in _ENVS:
-        size = sum(len(key.encode()) + len(value.encode()) for key, value in values[name].items())
+        size = sum(len(key) + _size_of(f"{name}.{key}", value) for key, value in values[name].items())
         if size > limits.env_bytes:
             raise _too_large(name, size, limits.env_bytes)
     check_event_size("event_json", spec.event_json, limits.event_bytes)

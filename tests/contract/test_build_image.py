@@ -65,8 +65,8 @@ def make_root(folder: Path) -> None:
     shutil.copytree(stdlib, folder / stdlib.relative_to("/"), ignore=left_out, symlinks=True)
     import pip
 
-    site = folder / stdlib.relative_to("/") / "site-packages"
-    shutil.copytree(Path(pip.__file__).parent, site / "pip", ignore=shutil.ignore_patterns("__pycache__"))
+    # Beside the standard library, because Debian's Python has no site-packages there.
+    shutil.copytree(Path(pip.__file__).parent, folder / stdlib.relative_to("/") / "pip", ignore=shutil.ignore_patterns("__pycache__"))
     python = Path(os.path.realpath(sys.executable))
     revisions = [python, *(Path(os.path.realpath(shutil.which(tool) or "")) for tool in TOOLS)]
     for revision in revisions:

@@ -149,6 +149,14 @@ def test_an_environment_over_its_limit_is_413() -> None:
     assert caught.value.code is Code.TOO_LARGE and "env_vars" in caught.value.message and "10 bytes" in caught.value.message
 
 
+@pytest.mark.parametrize("field", ["env_vars", "secret_env", "build_env"])
+def test_half_a_surrogate_pair_is_named(field: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        parse_function(MINIMAL | {field: {"A": "x\ud800"}})
+    (detail,) = caught.value.details
+    assert (detail.field, detail.message) == (f"{field}.A", "expected Unicode text, found half a surrogate pair at character 2")
+
+
 def test_read_only_fields_are_ignored_but_unknown_ones_refused() -> None:
     body = MINIMAL | {"phase": "Ready", "status": 1, "url": None, "active_version": 3, "created_at": [], "kind": "x", "namespace": "other"}
     assert parse_function(body) == parse_function(MINIMAL)
