@@ -48,9 +48,9 @@ $(VENV)/.dev-stamp: tests/requirements.txt | $(BIN)/python
 venv: $(VENV)/.run-stamp $(VENV)/.dev-stamp ## create .venv for sless, its tests and checks
 
 .PHONY: lock
-lock: ## recompile the locks from setup.cfg, .ci/release/ and tests/requirements.in (UPGRADE=1: newest versions)
+lock: ## recompile the locks from pyproject.toml, .ci/release/ and tests/requirements.in (UPGRADE=1: newest versions)
 	@test -x $(BIN)/uv || { test -x $(BIN)/python || bash .ci/release/make_venv.sh "$(PYTHON)" "$(VENV)"; $(PIP_INSTALL) uv; }
-	$(UV_COMPILE) $(if $(UPGRADE),--upgrade) setup.cfg -o requirements.txt
+	$(UV_COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml --extra server -o requirements.txt
 	$(UV_COMPILE) $(if $(UPGRADE),--upgrade) .ci/release/requirements.in -o .ci/release/requirements.txt
 	$(UV_COMPILE) $(if $(UPGRADE),--upgrade) tests/requirements.in -o tests/requirements.txt
 	$(UV_COMPILE) $(if $(UPGRADE),--upgrade) -c tests/requirements.txt .ci/release/provider.in -o .ci/release/provider.txt
@@ -74,7 +74,7 @@ editor: ## bundle CodeMirror for the console (needs npm); without it the console
 	@rm -f build/editor-stamp
 	@$(MAKE) --no-print-directory build/editor-stamp
 
-dist/sless.pyz: $(VENV)/.release-stamp build/editor-stamp requirements.txt setup.cfg pyproject.toml .ci/release/build_zipapp.py .ci/release/zipapp_main.py $(SOURCES)
+dist/sless.pyz: $(VENV)/.release-stamp build/editor-stamp requirements.txt pyproject.toml .ci/release/build_zipapp.py .ci/release/zipapp_main.py $(SOURCES)
 	@echo "Building $@: half a minute"
 	@$(BIN)/python .ci/release/build_zipapp.py --output $@
 

@@ -1,6 +1,9 @@
 """Time: aware UTC datetimes internally, RFC 3339 text externally."""
 
-from datetime import UTC, datetime
+from datetime import datetime, timezone
+
+UTC = timezone.utc
+"""`datetime.UTC`, which Python 3.10 lacks."""
 
 
 def now() -> datetime:
@@ -14,7 +17,8 @@ def rfc3339_of(moment: datetime) -> str:
 
 def parse_rfc3339(text: str) -> datetime:
     """Raises ValueError, also for a time without a zone."""
-    moment = datetime.fromisoformat(text)
+    # Python 3.10 does not know the Z.
+    moment = datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith("Z") else text)
     if moment.tzinfo is None:
         raise ValueError(f"expected an RFC 3339 time with a zone such as 2026-01-31T09:26:53Z, found {text!r}")
     return moment.astimezone(UTC)

@@ -6,7 +6,8 @@
 import errno
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import StrEnum
+
+from sless.enums import StrEnum
 
 
 class Code(StrEnum):

@@ -19,7 +19,7 @@ MAX_FILE_LINES = 300
 MAX_FUNCTION_LINES = 49
 MIN_CHARTER_CHARS = 40
 
-LEAVES = frozenset({"_version", "actor", "assets", "children", "clock", "config", "errors", "ids", "log", "metrics", "tokens"})
+LEAVES = frozenset({"_version", "actor", "assets", "children", "clock", "config", "enums", "errors", "ids", "log", "metrics", "tokens"})
 
 # What a part may import besides the leaves, `domain` and itself. `app` is the composition root: the only module that knows every part.
 ALLOWED_PARTS: Mapping[str, frozenset[str]] = {
@@ -100,6 +100,7 @@ LIBRARY_HOMES: Mapping[str, tuple[str, ...]] = {
     "psycopg": ("sless.store",),
     "requests": ("sless.client", "sless.builder.registry"),
     "sqlalchemy": ("sless.store",),
+    "tomli": ("sless.client",),
     "tf": ("sless.terraform",),
     "urllib3": ("sless.client", "sless.kube", "sless.reconcile.delivery", "sless.validators.endpoint"),
     "uvicorn": ("sless.server",),

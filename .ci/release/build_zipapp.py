@@ -96,7 +96,7 @@ def _clean_source(work: Path) -> Path:
     source = work / "source"
     shutil.rmtree(source, ignore_errors=True)
     source.mkdir(parents=True)
-    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     ignore = shutil.ignore_patterns("__pycache__", "node_modules")
     for name in ("sless", "static", "runtimes", "examples"):

@@ -9,14 +9,14 @@ import click
 from sless.actor import acting
 from sless.cli.data_folder import hold_data_folder
 from sless.cli.output import say
-from sless.cli.server_commands import data_dir_option, load_settings
+from sless.cli.server_commands import ServerCommand, data_dir_option, load_settings
 from sless.cli.shell_actor import shell_actor
 from sless.errors import ConfigError
 
 database_url_option = click.option("--database-url", help="Database; default: SLESS_DATABASE_URL, or SQLite in the data folder.")
 
 
-@click.command()
+@click.command(cls=ServerCommand)
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True))
 @data_dir_option
 @database_url_option
@@ -44,7 +44,7 @@ def backup(file: Path, **options: Path | str | None) -> None:
         say(f"A restore needs encryption key {', '.join(written.encryption_keys)}, which is not in the file")
 
 
-@click.command()
+@click.command(cls=ServerCommand)
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True))
 @click.option("--force", is_flag=True, help="Replace the existing database and its code.")
 @data_dir_option
@@ -70,7 +70,7 @@ def restore(file: Path, force: bool, **options: Path | str | None) -> None:
         say(f"{done.builds} versions will be rebuilt when the server starts; backups do not contain build results")
 
 
-@click.command("rotate-keys")
+@click.command("rotate-keys", cls=ServerCommand)
 @data_dir_option
 @database_url_option
 def rotate_keys(**options: Path | str | None) -> None:

@@ -7,12 +7,12 @@ import click
 from sless.actor import acting
 from sless.cli.backup_commands import database_url_option
 from sless.cli.output import print_json, print_table, say
-from sless.cli.server_commands import data_dir_option, load_settings
+from sless.cli.server_commands import ServerCommand, data_dir_option, load_settings
 from sless.cli.shell_actor import shell_actor
 from sless.errors import SlessError
 
 
-@click.command()
+@click.command(cls=ServerCommand)
 @click.option("--dry-run", is_flag=True, help="List what would be removed, and remove nothing.")
 @data_dir_option
 @database_url_option

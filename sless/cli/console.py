@@ -4,13 +4,11 @@ from pathlib import Path
 
 import click
 
-from sless.cli.console_link import default_sub, open_link, sign_in_link
-from sless.cli.server_commands import data_dir_option, load_settings
+from sless.cli.server_commands import ServerCommand, data_dir_option, load_settings
 from sless.errors import ConfigError
-from sless.server.serve import find_running
 
 
-@click.command()
+@click.command(cls=ServerCommand)
 @click.option("--sub", metavar="S", help="Subject to sign in as; default: the only tenant, else your user name.")
 @click.option("--open", "opens", is_flag=True, help="Open the link in a browser.")
 @data_dir_option
@@ -24,6 +22,9 @@ def console(sub: str | None, opens: bool, data_dir: Path | None) -> None:
       sless console --open
       sless console --sub alice
     """
+    from sless.cli.console_link import default_sub, open_link, sign_in_link
+    from sless.server.serve import find_running
+
     settings = load_settings(data_dir=data_dir)
     url = find_running(settings.data_dir)
     if url is None:

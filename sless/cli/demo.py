@@ -8,25 +8,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from sless import tokens
-from sless.cli.console_link import VALID_TEXT, open_link, sign_in_link
-from sless.cli.demo_server import DemoServer, choose_port, start_server
 from sless.cli.demo_tour import Example, curl_line, run_tour
-from sless.cli.server_commands import data_dir_option, load_settings
+from sless.cli.server_commands import ServerCommand, data_dir_option, load_settings
 from sless.client import Client, connect
 from sless.config import Settings
 from sless.errors import ConfigError
-from sless.host.sandbox import sandbox_text_of
+
+if TYPE_CHECKING:
+    from sless.cli.demo_server import DemoServer
 
 DEMO_SUB = "demo"
 TOKEN_SEC = 24 * 3600.0
 
 
-@click.command()
+@click.command(cls=ServerCommand)
 @click.option("--exit", "exits", is_flag=True, help="Run the tour, then stop everything and exit.")
 @click.option(
     "--port", type=click.IntRange(1, 65535), default=9090, show_default=True, help="Port to listen on; the next free one if it is in use."
@@ -43,6 +42,8 @@ def demo(exits: bool = False, port: int = 9090, opens: bool = False, data_dir: P
       sless demo
       sless demo --exit --data-dir /tmp/try-sless
     """
+    from sless.cli import console_link
+
     settings = load_settings(data_dir=data_dir)
     token = _issue_token(settings)
     started_at = time.monotonic()
@@ -53,7 +54,7 @@ def demo(exits: bool = False, port: int = 9090, opens: bool = False, data_dir: P
             shown = run_tour(client)
             link = _print_what_to_try(client, settings, token, shown)
             if opens and link:
-                open_link(link)
+                console_link.open_link(link)
         if exits:
             return 0
         click.echo("\nThe server is running. Press Ctrl-C to stop it and everything it started.")
@@ -92,7 +93,10 @@ def _raise_stop(number: int, frame: FrameType | None) -> NoReturn:
 
 
 @contextmanager
-def _running(settings: Settings, wanted_port: int) -> Iterator[DemoServer]:
+def _running(settings: Settings, wanted_port: int) -> "Iterator[DemoServer]":
+    from sless.cli.demo_server import choose_port, start_server
+    from sless.host.sandbox import sandbox_text_of
+
     port = choose_port(wanted_port)
     if port != wanted_port:
         click.echo(f"Port {wanted_port} is in use, using {port}")
@@ -108,6 +112,8 @@ def _running(settings: Settings, wanted_port: int) -> Iterator[DemoServer]:
 
 
 def _issue_token(settings: Settings) -> str:
+    from sless import tokens
+
     try:
         return tokens.issue_token(settings, DEMO_SUB, TOKEN_SEC)
     except OSError as error:
@@ -116,6 +122,8 @@ def _issue_token(settings: Settings) -> str:
 
 def _print_what_to_try(client: Client, settings: Settings, token: str, shown: list[tuple[Example, str]]) -> str:
     """Every line below `Try` can be pasted into a shell. Returns the link to the console, "" if none can be made."""
+    from sless.cli.console_link import VALID_TEXT, sign_in_link
+
     url = client.transport.url
     link = sign_in_link(settings, url, DEMO_SUB) if settings.auth_mode == "local" else ""
     click.echo(f"\nConsole    {link or url + '/funcs'}")

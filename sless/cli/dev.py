@@ -13,13 +13,14 @@ from typing import Any, NoReturn
 import click
 
 from sless.cli.options import EnvPair
+from sless.cli.server_commands import ServerCommand
 from sless.errors import ConfigError
 
 PORT = 9000
 HOST = "127.0.0.1"
 
 
-@click.command()
+@click.command(cls=ServerCommand)
 @click.argument("folder", metavar="[DIR]", type=click.Path(path_type=Path), default=".")
 @click.option("--name", metavar="NAME", help="Function name; default: from the folder's name.")
 @click.option("--port", type=click.IntRange(0, 65535), help=f"Port to listen on; default: {PORT} or the next free one.")

@@ -8,7 +8,7 @@ import click
 
 from sless.cli.connection import CommandContext, client_command
 from sless.cli.output import print_json, print_table, say
-from sless.cli.server_commands import load_settings
+from sless.cli.server_commands import ServerCommand, load_settings
 from sless.client import Client, ClientError
 from sless.errors import ConfigError, SlessError
 
@@ -24,7 +24,7 @@ class ImportedRow:
     notes: str
 
 
-@click.command("import-operator")
+@click.command("import-operator", cls=ServerCommand)
 @click.option(
     "--kubeconfig",
     required=True,

@@ -135,7 +135,8 @@ def group(ctx: click.Context) -> None:
     if ctx.invoked_subcommand is None:
         command = group.get_command(ctx, "demo")
         assert command is not None
-        ctx.invoke(command)
+        with command.make_context("demo", [], parent=ctx) as demo_ctx:
+            command.invoke(demo_ctx)
 
 
 @click.command()

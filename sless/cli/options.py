@@ -5,13 +5,13 @@ import json
 import re
 import sys
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from sless.clock import parse_rfc3339, rfc3339_of
+from sless.clock import now, parse_rfc3339, rfc3339_of
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Option = Callable[[Command], Command]
@@ -44,7 +44,7 @@ def since_of(text: str | None) -> str | None:
     relative = re.fullmatch(r"(\d{1,6})([smhd])", text)
     try:
         if relative:
-            return rfc3339_of(datetime.now(UTC) - timedelta(seconds=int(relative[1]) * SINCE_UNITS_SEC[relative[2]]))
+            return rfc3339_of(now() - timedelta(seconds=int(relative[1]) * SINCE_UNITS_SEC[relative[2]]))
         return rfc3339_of(parse_rfc3339(text))
     except (ValueError, OverflowError) as error:  # OverflowError: before the year 1
         raise click.UsageError(f"--since: expected 30s, 10m, 2h, 3d or an RFC 3339 time, found {text!r}") from error

@@ -3,10 +3,12 @@
 import json
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import click
+
+from sless import clock
 
 
 def print_json(value: Any) -> None:
@@ -58,8 +60,8 @@ def age_of(moment: str | None, now: datetime | None = None) -> str:
     if not moment:
         return "-"
     try:
-        seconds = ((now or datetime.now(UTC)) - datetime.fromisoformat(moment)).total_seconds()
-    except (ValueError, TypeError):
+        seconds = ((now or clock.now()) - clock.parse_rfc3339(moment)).total_seconds()
+    except ValueError:
         return moment
     for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
         if seconds >= size * 2:

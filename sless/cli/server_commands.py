@@ -4,6 +4,7 @@ import logging
 import os
 import re
 import signal
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,30 @@ from sless.errors import ConfigError
 _log = logging.getLogger(__name__)
 TTL_UNITS_SEC = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
+SERVER_PYTHON = (3, 11)
+
+
+class ServerCommand(click.Command):
+    """A command that runs server code, whose packages a `pip install sless` without extras lacks. Its module imports server code inside the
+    command, so that `sless --help` works without it."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        if sys.version_info[:2] != SERVER_PYTHON:
+            raise self._missing(f"this is Python {sys.version_info[0]}.{sys.version_info[1]}")
+        try:
+            return super().invoke(ctx)
+        except ModuleNotFoundError as error:
+            name = error.name or ""
+            if name.partition(".")[0] == "sless":
+                raise
+            raise self._missing(f"{name} is not installed") from error
+
+    def _missing(self, found: str) -> click.ClickException:
+        python = ".".join(map(str, SERVER_PYTHON))
+        text = f"`sless {self.name}` needs Python {python} and the server's packages, but {found}"
+        return click.ClickException(f"{text}: python{python} -m pip install 'sless[server]'")
+
+
 data_dir_option = click.option(
     "--data-dir", type=click.Path(path_type=Path, file_okay=False), help="Folder for database, code and caches; default: SLESS_DATA_DIR."
 )
@@ -31,7 +56,7 @@ def load_settings(**options: Any) -> Settings:
     return settings_table.load(os.environ, **options)
 
 
-@click.command()
+@click.command(cls=ServerCommand)
 @click.option("--host", help="Address to listen on; default: SLESS_HOST, 127.0.0.1.")
 @click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on; default: SLESS_PORT, 9090.")
 @data_dir_option
@@ -77,7 +102,7 @@ def watch_lifeline(descriptor: int) -> None:
     threading.Thread(target=watch, name="lifeline", daemon=True).start()
 
 
-@click.command()
+@click.command(cls=ServerCommand)
 @data_dir_option
 @click.option("--database-url", help="Database; default: SLESS_DATABASE_URL, or SQLite in the data folder.")
 def migrate(**options: Any) -> None:
@@ -105,7 +130,7 @@ class TimeToLive(click.ParamType):
         return int(found[1]) * TTL_UNITS_SEC[found[2]]
 
 
-@click.command()
+@click.command(cls=ServerCommand)
 @click.option("--sub", required=True, metavar="S", help="Subject: identifies the tenant.")
 @click.option(
     "--tenant", default="", metavar="T", help="Value of the claim SLESS_TENANT_CLAIM, if that is not `sub`; default: the subject."
@@ -138,7 +163,7 @@ def token(sub: str, tenant: str, ttl: int, data_dir: Path | None, output: str) -
         click.echo(text)
 
 
-@click.command()
+@click.command(cls=ServerCommand)
 @data_dir_option
 @click.option("--output", type=click.Choice(["text", "json"]), default="text", envvar="SLESS_OUTPUT", help="Output format.")
 def config(data_dir: Path | None, output: str) -> None:

@@ -11,11 +11,16 @@ The file is TOML with mode 0600:
 
 import json
 import os
+import sys
 import tempfile
-import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 DEFAULT_URL = "http://127.0.0.1:9090"
 DEFAULT_NAME = "default"

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 from sless.domain.answer_schemas import Schema
 from sless.domain.model import Kind, WorkloadSpec
+from sless.enums import StrEnum
 from sless.errors import Detail
 
 MOST = 1000

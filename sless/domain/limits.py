@@ -5,10 +5,10 @@ The default of each limit is a setting. An operator may give a tenant other valu
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 from sless.config import Settings
+from sless.enums import StrEnum
 from sless.errors import Code, SlessError
 
 MOST = 2**50

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
 from typing import Any
+
+from sless.enums import StrEnum
 
 
 class Kind(StrEnum):

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 from datetime import date, timedelta
-from enum import StrEnum
+
+from sless.enums import StrEnum
 
 DEPRECATED_BEFORE = timedelta(days=180)
 """How long before its end of life a language counts as deprecated."""

@@ -10,7 +10,7 @@ import signal
 import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import grpc
@@ -18,6 +18,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from tf.gen import grpc_controller_pb2, grpc_controller_pb2_grpc, grpc_stdio_pb2_grpc, tfplugin_pb2_grpc
+
+from sless import clock
 
 MAX_MESSAGE_BYTES = 64 * 2**20
 """A configuration may hold large texts; gRPC's own limit is 4 MB."""
@@ -87,7 +89,7 @@ def _self_signed() -> tuple[str, grpc.ServerCredentials]:
     """(the certificate for the handshake, the server's credentials): a new key for each process."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
-    now = datetime.now(UTC)
+    now = clock.now()
     times = (now - timedelta(hours=1), now + timedelta(days=7))
     builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), *times)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)

@@ -1,7 +1,6 @@
 """Installation: the lock files, the wheel, and sless.pyz on other machines."""
 
 import ast
-import configparser
 import fcntl
 import os
 import re
@@ -10,14 +9,17 @@ import stat
 import subprocess
 import sys
 import tempfile
+import tomllib
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sless import _version
+from sless.cli.main import HOMES
 from tests.integration.helm.chart import one, render
 from tests.services import unavailable, uv
 from tests.services.product import free_port
@@ -50,6 +52,10 @@ def data_files(folder: str) -> set[str]:
     }
 
 
+def described() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
 class TestLock:
     @pytest.mark.parametrize("name", LOCKS)
     def test_is_exact_and_independent_of_the_machine(self, name: str):
@@ -63,11 +69,10 @@ class TestLock:
 
     def test_contains_every_requirement_of_the_package(self):
         locked = set(re.findall(r"^([a-z0-9.-]+)==", (ROOT / "requirements.txt").read_text(), re.MULTILINE))
-        config = configparser.ConfigParser()
-        config.read(ROOT / "setup.cfg")
-        named = re.findall(r"^([a-z0-9-]+)", config["options"]["install_requires"], re.MULTILINE)
+        project = described()["project"]
+        named = [re.match(r"[a-z0-9-]+", line)[0] for line in project["dependencies"] + project["optional-dependencies"]["server"]]
         assert len(named) >= 15
-        assert set(named) <= locked
+        assert set(named) - {"tomli"} <= locked  # tomli is for Python 3.10
 
     def test_tests_use_the_same_versions_as_users(self):
         pins = [dict(re.findall(r"^([a-z0-9.-]+)==(\S+)", (ROOT / name).read_text(), re.MULTILINE)) for name in LOCKS[:3]]
@@ -76,10 +81,8 @@ class TestLock:
 
 
 class TestPackageList:
-    def test_setup_cfg_lists_every_package(self):
-        config = configparser.ConfigParser()
-        config.read(ROOT / "setup.cfg")
-        listed = set(config["options"]["packages"].split())
+    def test_pyproject_lists_every_package(self):
+        listed = set(described()["tool"]["setuptools"]["packages"])
         found = {".".join(path.parent.relative_to(ROOT).parts) for path in (ROOT / "sless").rglob("*.py")}
         assert listed == found | {f"sless.{folder}" for folder in DATA_FOLDERS}
 
@@ -88,7 +91,7 @@ class TestPackageList:
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built from a copy, as setuptools writes into the source tree."""
     source, output = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
-    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     for name in ("sless", *DATA_FOLDERS):
         shutil.copytree(ROOT / name, source / name)
@@ -166,6 +169,73 @@ class TestInstalled:
         variables = {**installed_environment.variables, "SLESS_DATA_DIR": str(tmp_path / "data"), "SLESS_PORT": "0"}
         output = run_well(installed_environment.folder / "bin" / "sless", "demo", "--exit", cwd=tmp_path, env=variables)
         assert "hello-python" in output
+
+
+@pytest.fixture(scope="module")
+def client_environment(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Environment:
+    """Contains the wheel and what its extra `client` needs."""
+    environment = Environment(tmp_path_factory.mktemp("client") / "venv")
+    uv.make_environment(environment.folder, f"sless[client] @ {wheel.as_uri()}")
+    (environment.folder / "home").mkdir()
+    return environment
+
+
+class TestClientAlone:
+    """The command line without the server's packages."""
+
+    pytestmark = pytest.mark.slow
+
+    @staticmethod
+    def sless(environment: Environment, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return run(environment.folder / "bin" / "sless", *arguments, cwd=environment.folder / "home", env=environment.variables)
+
+    def test_has_few_packages(self, client_environment: Environment):
+        code = "from importlib import metadata; print(*(found.name for found in metadata.distributions()))"
+        names = set(run_well(client_environment.python, "-c", code, cwd="/", env=client_environment.variables).split())
+        assert names == {"sless", "click", "requests", "urllib3", "pathspec", "certifi", "charset-normalizer", "idna"}
+
+    def test_help_lists_every_command(self, client_environment: Environment):
+        done = self.sless(client_environment, "--help")
+        assert done.returncode == 0, done.stderr
+        assert set(HOMES) <= set(re.findall(r"^  (\S+)", done.stdout, re.MULTILINE))
+        assert self.sless(client_environment, "serve", "--help").returncode == 0
+
+    def test_whoami_without_a_server(self, client_environment: Environment):
+        done = self.sless(client_environment, "whoami", "--url", "http://127.0.0.1:1", "--token", "t")
+        assert done.returncode == 1
+        assert done.stderr.startswith("Error: no answer from http://127.0.0.1:1"), done.stderr
+
+    def test_packs_a_folder(self, client_environment: Environment):
+        assert self.sless(client_environment, "init", "packed").returncode == 0
+        code = "from pathlib import Path; from sless.client import pack_folder; print(pack_folder(Path('packed')).files)"
+        home = client_environment.folder / "home"
+        assert "handler.py" in run_well(client_environment.python, "-c", code, cwd=home, env=client_environment.variables)
+
+    @pytest.mark.parametrize("command", [[], ["serve"], ["console"], ["token", "--sub", "alice"], ["migrate"], ["dev"], ["gc"]])
+    def test_server_commands_say_what_they_need(self, client_environment: Environment, command: list[str]):
+        done = self.sless(client_environment, *command)
+        assert done.returncode == 1
+        expected = r"Error: `sless \S+` needs Python 3\.11 and the server's packages, but \w+ is not installed: .* 'sless\[server\]'\n"
+        assert re.fullmatch(expected, done.stderr), done.stderr
+
+    def test_server_commands_refuse_another_python(self, client_environment: Environment):
+        code = "import sys, sless.cli; sys.version_info = (3, 13, 0, 'final', 0); sys.exit(sless.cli.main(['serve']))"
+        done = run(client_environment.python, "-c", code, cwd="/", env=client_environment.variables)
+        assert done.returncode == 1
+        assert "needs Python 3.11 and the server's packages, but this is Python 3.13" in done.stderr
+
+    def test_its_modules_are_written_for_python_3_10(self, tmp_path: Path):
+        """Those that commands import, except inside commands of the server."""
+        code = (
+            "import importlib, sys; from sless.cli.main import HOMES; import sless.client.ignore\n"
+            "for home in HOMES.values(): importlib.import_module('sless.cli.' + home.partition(':')[0])\n"
+            "print(*(module.__file__ for name, module in sys.modules.items() if name.startswith('sless')), sep='\\n')"
+        )
+        files = run_well(sys.executable, "-c", code, cwd=ROOT).splitlines()
+        assert len(files) > 40
+        assert str(ROOT / "sless/server/serve.py") not in files
+        mypy = [sys.executable, "-m", "mypy", "--python-version", "3.10", "--follow-imports", "silent", "--cache-dir", tmp_path]
+        assert "Success" in run_well(*mypy, *files, cwd=ROOT)
 
 
 @pytest.fixture(scope="module")
