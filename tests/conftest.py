@@ -36,7 +36,9 @@ SLOW_FILES = ("test_build", "test_kubernetes", "test_go_image", "test_backend")
 SERVERS = frozenset({"product", "own_product", "start_product", "running", "world", "installed", "replicas", "rabbit_server"})
 """Fixtures that start a server or a broker; `make quick` skips tests that use them."""
 FOLDERS = ("integration", "e2e", "conformance", "contract", "unit")
-ONE_WORKER_EACH = frozenset({"test_bad_input_handlers.py", "test_front_door.py", "test_function_hosts.py", "test_schemathesis.py"})
+ONE_WORKER_EACH = frozenset({
+    "test_architecture.py", "test_bad_input_handlers.py", "test_front_door.py", "test_function_hosts.py", "test_schemathesis.py",
+})  # fmt: skip
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:

@@ -1,6 +1,10 @@
 """How much a group measures."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,3 +19,7 @@ class Effort:
     def times(self, usual: int) -> int:
         """How often something is repeated: `usual`, for a moment a hundredth of it, but at least twice."""
         return max(2, usual // 100) if self.moment else usual
+
+    def some(self, cases: Iterable[T]) -> list[T]:
+        """All cases, for a moment the first."""
+        return list(cases)[: 1 if self.moment else None]

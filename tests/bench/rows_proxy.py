@@ -96,10 +96,10 @@ def nginx_rows(connections: int, measured: Pairs, used_us: float) -> Iterator[Ro
 
 
 def against_the_instance(effort: Effort) -> Iterator[Row]:
-    for name, code in (("python3.11", "python"), ("nodejs20", "node")):
+    for name, code in effort.some([("python3.11", "python"), ("nodejs20", "node")]):
         with temporary_folder() as folder, sless_server(folder) as url, runtime(name, FUNCTIONS / code, folder) as instance:
             called = deploy(connect(url, folder), "hello", FUNCTIONS / code, name)
-            for connections in CONNECTIONS:
+            for connections in effort.some(CONNECTIONS):
                 measured = alternate(
                     lambda called=called, count=connections: wrk(called, connections=count, seconds=effort.seconds, script=POST_JSON),
                     lambda instance=instance, count=connections: wrk(instance, connections=count, seconds=effort.seconds, script=POST_JSON),
