@@ -13,21 +13,31 @@ from typing import NoReturn
 _PR_SET_DUMPABLE = 4
 _NICE = 10
 """Priority of such work, lower than that of calls."""
+_PYTHON = (sys.executable, "-I", "-S", "-c")
+"""Isolated: the current folder, which may be a user's with a `json.py`, is not searched for modules."""
 _PARENT_OF_PACKAGE = Path(__file__).resolve().parents[1]
 
 
-def run_child(module: str, given: bytes, timeout_sec: float) -> "subprocess.CompletedProcess[bytes]":
-    """Runs `main()` of a module with `given` on stdin. The module may only import the standard library and sless. Blocks. Raises
+def run_child(
+    module: str, given: bytes, timeout_sec: float, *, packages: bool = False, urgent: bool = False
+) -> "subprocess.CompletedProcess[bytes]":
+    """Runs `main()` of a module with `given` on stdin. The module may import the standard library and sless, with `packages` everything
+    that this process can, which starts slower. Work that a call waits for is `urgent`: it has the priority of calls. Blocks. Raises
     subprocess.TimeoutExpired."""
-    code = f"import os, sys; os.nice({_NICE}); sys.path.insert(0, {str(_PARENT_OF_PACKAGE)!r}); from {module} import main; main()"
-    return subprocess.run([sys.executable, "-E", "-S", "-c", code], input=given, capture_output=True, timeout=timeout_sec, check=False)
+    nice = 0 if urgent else _NICE
+    if packages:
+        command = command_of(module, nice=nice)
+    else:
+        code = f"import os, sys; os.nice({nice}); sys.path.insert(0, {str(_PARENT_OF_PACKAGE)!r}); from {module} import main; main()"
+        command = [*_PYTHON, code]
+    return subprocess.run(command, input=given, capture_output=True, timeout=timeout_sec, check=False)
 
 
-def command_of(module: str) -> list[str]:
+def command_of(module: str, *, nice: int = 0) -> list[str]:
     """The command that runs `main()` of a module, which may import everything that this process can."""
     path = [str(_PARENT_OF_PACKAGE), *sys.path]
-    code = f"import sys; sys.path[:] = {path!r}; from {module} import main; main(); from sless.children import leave; leave(0)"
-    return [sys.executable, "-E", "-S", "-c", code]
+    start = f"import os, sys; os.nice({nice}); sys.path[:] = {path!r}; from {module} import main; main()"
+    return [*_PYTHON, f"{start}; from sless.children import leave; leave(0)"]
 
 
 def leave(code: int) -> NoReturn:

@@ -2,7 +2,7 @@
 
 `kubernetes/` runs functions as pods and has its own charter. `local` runs them as child processes: `plan` decides (pure), `supervisor`
 acts, `instances` holds the state, `starter` starts an instance, `health` checks it, `runs` executes one-off runs, `records` are their
-folders, `outcome` reads their results, `split_result` (a separate process) splits results too large to parse in the server.
+folders, `outcome` reads their results.
 
 Decision: a control loop manages instances, as in a cluster. `Rules.decide(desired, instances)` has no I/O and is called after every event;
 nothing else starts or stops an instance. So a crash during a roll-out during a scale-down is not a special case.

@@ -4,16 +4,16 @@ import json
 import re
 import stat
 import subprocess
-import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sless.backend import split_result
+from sless.children import run_child
 from sless.domain.event import own_failure_of
 from sless.domain.model import Kind
 from sless.domain.ports import Outcome
+from sless.host import split_result
 
 MAX_CALL_RESULT_BYTES = 32 * 2**20
 """Limit for a one-off call of a function; the limit for jobs is a setting."""
@@ -21,6 +21,7 @@ SMALL_BYTES = 1 * 2**20
 """Larger result files are parsed in a child process."""
 MAX_FILE_BYTES = 512 * 2**20
 """Larger result files are not opened at all."""
+CHILD_SEC = 60.0
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 
@@ -67,10 +68,12 @@ def read_outcome(path: Path, limit_bytes: int) -> Outcome:
 
 def _split_and_read(path: Path, limit_bytes: int) -> Outcome:
     with tempfile.TemporaryDirectory(dir=path.parent, prefix="split-") as folder:
-        command = [sys.executable, "-I", "-S", split_result.__file__, str(path), folder]
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+        try:
+            done = run_child("sless.host.split_result", json.dumps([str(path), folder]).encode(), CHILD_SEC, urgent=True)
+        except subprocess.TimeoutExpired:
+            raise NoOutcome(f"unreadable result file: reading it took longer than {CHILD_SEC:.0f} s") from None
         if done.returncode:
-            raise NoOutcome(f"unreadable result file: {done.stderr.strip()[-300:]}")
+            raise NoOutcome(f"unreadable result file: {done.stderr.decode(errors='replace').strip()[-300:]}")
         head = json.loads(Path(folder, "head.json").read_bytes())
         _check_size(head, limit_bytes)
         return _outcome_of(head, Path(folder, "body").read_bytes())

@@ -3,7 +3,7 @@
 `rundir` the private folder of one server process, and clean-up after a dead one · `child` and `process` child processes, served by one
 thread · `guard` the process that ends the children of a killed server · `lines` pipe bytes → log lines · `memory` the memory watch ·
 `program` command and environment of a runtime · `sandbox` bubblewrap around a child, `unprivileged` another user for it · `material`
-unpacked code · `unzip` the child that unpacks · `disk` free space.
+unpacked code · `unzip` the child that unpacks · `split_result` the child that reads a large result · `disk` free space.
 
 Decision: `backend` and `builder` may not import each other, but both start user code in the same way. This package holds the shared part,
 like `kube` for a cluster.

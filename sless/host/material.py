@@ -5,10 +5,10 @@ Both are built in a temporary folder and renamed, so readers never see an incomp
 
 import contextlib
 import hashlib
+import json
 import os
 import shutil
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from weakref import WeakValueDictionary
 
+from sless.children import run_child
 from sless.domain.ports import CodeStore
 from sless.domain.runtimes import RUNTIMES
 from sless.host import unzip
@@ -25,6 +26,7 @@ from sless.ids import new_id
 
 PROGRAM = "program"
 """Name of the program in the folder that a build of a compiled language creates."""
+_UNPACK_SEC = 300.0
 _YOUNG_SEC = 3600.0
 """Younger folders are never collected: a build creates them before the store knows about them."""
 
@@ -165,10 +167,12 @@ def _rename_unless_there(staged: Path, folder: Path) -> None:
 
 
 def _unpack_in_child(packed: Path, folder: Path) -> None:
-    command = [sys.executable, "-I", "-S", unzip.__file__, str(packed), str(folder)]
-    result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False)
-    if result.returncode:
-        raise OSError(f"unpacking failed: {result.stderr.strip()[-500:]}")
+    try:
+        done = run_child("sless.host.unzip", json.dumps([str(packed), str(folder)]).encode(), _UNPACK_SEC, urgent=True)
+    except subprocess.TimeoutExpired:
+        raise OSError(f"unpacking took longer than {_UNPACK_SEC:.0f} s") from None
+    if done.returncode:
+        raise OSError(f"unpacking failed: {done.stderr.decode(errors='replace').strip()[-500:]}")
 
 
 def _age_sec(folder: Path) -> float:

@@ -1,7 +1,8 @@
-"""Unpacks a normalised zip into an empty folder. Also a standalone program, `python unzip.py ZIP FOLDER`, which uses only the standard
-library: inflating a large upload holds the interpreter lock, which must not be the server's.
+"""Unpacks a normalised zip into an empty folder, a large one in a child process: inflating it holds the interpreter lock, which must not
+be the server's. The child's `main` reads the paths of zip and folder as JSON.
 """
 
+import json
 import os
 import shutil
 import stat
@@ -56,8 +57,8 @@ def _is_inside(path: str, root: str) -> bool:
     return path == root or path.startswith(root + os.sep)
 
 
-if __name__ == "__main__":
+def main() -> None:
     try:
-        unpack(sys.argv[1], sys.argv[2])
+        unpack(*json.load(sys.stdin))
     except (OSError, ValueError, zipfile.BadZipFile) as error:
         sys.exit(f"{type(error).__name__}: {error}")

@@ -5,7 +5,7 @@ import logging
 import subprocess
 from dataclasses import dataclass
 
-from sless.children import command_of
+from sless.children import run_child
 from sless.domain.code_check import CodeToCheck, Finding, Opinion
 
 _log = logging.getLogger(__name__)
@@ -25,8 +25,7 @@ class RulesValidator:
             return Opinion()
         order = json.dumps({"package": str(code.path), "heed_comments": not self.blocks}).encode()
         try:
-            command = command_of("sless.validators.rules_child")
-            done = subprocess.run(command, input=order, capture_output=True, timeout=CHILD_SEC, check=False)
+            done = run_child("sless.validators.rules_child", order, CHILD_SEC, packages=True)
         except subprocess.TimeoutExpired:
             return Opinion(failure=f"the rules took longer than {CHILD_SEC:.0f} s")
         if done.returncode != 0:

@@ -1,10 +1,14 @@
 """What a local server's child processes can read of the server, and how processes end."""
 
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from sless.children import run_child
 
 ROOT = Path(__file__).resolve().parents[2]
 AS_USER = """
@@ -48,6 +52,26 @@ server.serve(Settings(data_dir=data, port=0, backend=sys.argv[2]), factory)
 
 def run(code: str, *args: str) -> str:
     return subprocess.run([sys.executable, "-c", code, *args], cwd=ROOT, stdout=subprocess.PIPE, text=True, timeout=60, check=False).stdout
+
+
+@pytest.mark.parametrize(("packages", "urgent"), [(False, False), (False, True), (True, False), (True, True)])
+def test_work_in_a_child(packages: bool, urgent: bool):
+    done = run_child("tests.unit.reporting_child", b"order", 60, packages=packages, urgent=urgent)
+    assert done.returncode == 0, done.stderr
+    niceness = min(os.nice(0) + (0 if urgent else 10), 19)
+    assert json.loads(done.stdout) == {"given": "order", "nice": niceness, "packages": packages}
+
+
+def test_a_child_imports_nothing_from_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "json.py").write_text("raise SystemExit('imported')")
+    monkeypatch.chdir(tmp_path)
+    for packages in (False, True):
+        assert run_child("tests.unit.reporting_child", b"", 60, packages=packages).returncode == 0
+
+
+def test_a_child_that_takes_too_long_is_killed():
+    with pytest.raises(subprocess.TimeoutExpired):
+        run_child("tests.unit.reporting_child", b"", 0.001)
 
 
 def test_a_child_of_the_same_user_cannot_read_environment_or_memory():

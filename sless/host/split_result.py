@@ -1,7 +1,8 @@
-"""Splits a large result file. A standalone program, `python split_result.py RESULT FOLDER`, standard library only: parsing 32 MB of JSON
-holds the interpreter lock for a quarter of a second, which would block the server.
+"""Splits a large result file, in a child process: parsing 32 MB of JSON holds the interpreter lock for a quarter of a second, which would
+block the server.
 
-Writes to FOLDER: `head.json` (the outcome with the body's size in bytes instead of the body) and `body` (raw bytes).
+`main` reads the paths of the file and of a folder as JSON. Into the folder it writes `head.json` (the outcome with the body's size in bytes
+instead of the body) and `body` (raw bytes).
 """
 
 import base64
@@ -18,7 +19,7 @@ def head_of(item: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     return {**item, "body_bytes": len(body)}, body
 
 
-def main(source: str, folder: str) -> None:
+def split(source: str, folder: str) -> None:
     with open(source, "rb") as file:
         head, body = head_of(json.load(file))
     for name, content in (("body", body), ("head.json", json.dumps(head).encode())):
@@ -26,8 +27,8 @@ def main(source: str, folder: str) -> None:
             out.write(content)
 
 
-if __name__ == "__main__":
+def main() -> None:
     try:
-        main(sys.argv[1], sys.argv[2])
+        split(*json.load(sys.stdin))
     except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
         sys.exit(f"{type(error).__name__}: {error}")
