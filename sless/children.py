@@ -1,14 +1,10 @@
 """Runs code of sless in a child process, where it holds another interpreter lock and may run out of memory without harm; hides this
-process's memory from children; ends it quickly."""
+process's memory from children."""
 
-import contextlib
 import ctypes
-import logging
-import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import NoReturn
 
 _PR_SET_DUMPABLE = 4
 _NICE = 10
@@ -37,17 +33,7 @@ def command_of(module: str, *, nice: int = 0) -> list[str]:
     """The command that runs `main()` of a module, which may import everything that this process can."""
     path = [str(_PARENT_OF_PACKAGE), *sys.path]
     start = f"import os, sys; os.nice({nice}); sys.path[:] = {path!r}; from {module} import main; main()"
-    return [*_PYTHON, f"{start}; from sless.children import leave; leave(0)"]
-
-
-def leave(code: int) -> NoReturn:
-    """Ends this process once its output is written, without freeing every object first: that takes a third of the time that imports took.
-    Functions registered with `atexit` do not run, and threads are not waited for."""
-    logging.shutdown()
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):  # closed, or its reader has left
-            stream.flush()
-    os._exit(code)
+    return [*_PYTHON, f"{start}; from sless.ending import leave; leave(0)"]
 
 
 def was_too_much(done: "subprocess.CompletedProcess[bytes]") -> bool:

@@ -37,8 +37,8 @@ SERVERS = frozenset({"product", "own_product", "start_product", "running", "worl
 """Fixtures that start a server or a broker; `make quick` skips tests that use them."""
 FOLDERS = ("integration", "e2e", "conformance", "contract", "unit")
 ONE_WORKER_EACH = frozenset({
-    "test_architecture.py", "test_bad_input_handlers.py", "test_chart.py", "test_front_door.py", "test_function_hosts.py", "test_go_only.py",
-    "test_node_only.py", "test_proxied.py", "test_schemathesis.py",
+    "test_architecture.py", "test_bad_input_handlers.py", "test_chart.py", "test_front_door.py", "test_function_hosts.py",
+    "test_go_only.py", "test_node_only.py", "test_proxied.py", "test_schemathesis.py",
 })  # fmt: skip
 
 

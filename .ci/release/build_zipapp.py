@@ -40,8 +40,8 @@ def main() -> None:
     _pip("install", "--no-deps", "--no-build-isolation", "--target", str(site), str(_clean_source(arguments.work)))
     prune(site)
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
-    # shiv reads `sless.cli:main` as the module sless.cli.main, which has the function of that name.
-    pack(site, arguments.output, "sless.cli.main:main")
+    # Not `sless.cli:run`, because shiv would read the first part as a module's name.
+    pack(site, arguments.output, "sless.cli.main:run")
     size_bytes = arguments.output.stat().st_size
     print(f"{arguments.output}: {size_bytes / 1024 / 1024:.1f} MB")
     if size_bytes > SIZE_LIMIT_BYTES:

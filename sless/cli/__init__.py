@@ -5,6 +5,6 @@
 - Client commands use the REST interface only; `server_commands` connects settings, migrations and the server.
 """
 
-from sless.cli.main import main
+from sless.cli.main import main, run
 
-__all__ = ["main"]
+__all__ = ["main", "run"]

@@ -3,11 +3,13 @@
 import difflib
 import sys
 from importlib import import_module
+from typing import NoReturn
 
 import click
 from click.shell_completion import get_completion_class
 
 from sless._version import __version__
+from sless.ending import leave
 
 INTERRUPTED = 130
 
@@ -165,6 +167,11 @@ def completion(shell: str) -> None:
     found = get_completion_class(shell)
     assert found is not None
     click.echo(found(group, {}, "sless", "_SLESS_COMPLETE").source())
+
+
+def run() -> NoReturn:
+    """The program `sless`."""
+    leave(main())
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -10,8 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
-from sless.children import hide_from_children, leave
+from sless.children import hide_from_children
 from sless.config import Settings
+from sless.ending import leave
 from sless.errors import ConfigError
 from sless.server.gunicorn_app import GunicornApp, Serving
 

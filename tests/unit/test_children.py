@@ -86,7 +86,7 @@ def test_only_a_local_server_is_undumpable(tmp_path):
 @pytest.mark.parametrize("code", [0, 3])
 def test_leaving_writes_output_and_waits_for_no_thread(code):
     script = (
-        "import logging, threading, time\nfrom sless.children import leave\nlogging.basicConfig()\n"
+        "import logging, threading, time\nfrom sless.ending import leave\nlogging.basicConfig()\n"
         "threading.Thread(target=time.sleep, args=(60,)).start()\nprint('all of it', end='')\nlogging.warning('said')\n"
         f"leave({code})"
     )
