@@ -26,7 +26,9 @@ history_dropped = Counter(
     "sless_history_dropped", "Rows that the bounds of the history buffer dropped: calls, lines.", ["kind"], registry=REGISTRY
 )
 notices = Counter("sless_notices", "Notices to tenants by result: delivered, retried, or failed.", ["result"], registry=REGISTRY)
-code_checks = Counter("sless_code_checks", "Checks of uploaded code, by result.", ["check", "result"], registry=REGISTRY)
+code_checks = Counter(
+    "sless_code_checks", "Checks of uploaded code, by result; partial: some files were skipped.", ["check", "result"], registry=REGISTRY
+)
 llm_tokens = Counter("sless_llm_tokens", "Tokens that the model for code checks has counted.", ["kind"], registry=REGISTRY)
 sign_in_failures = Counter("sless_sign_in_failures", "Requests refused because of their token.", registry=REGISTRY)
 messages = Counter("sless_messages", "Attempts to process AMQP messages, by outcome.", ["status"], registry=REGISTRY)

@@ -34,7 +34,7 @@ class Form(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedUpload:
     """`path` is the normalised zip, which exists as long as its staging folder. `mistakes` are errors of syntax, as the child parsed the
-    sources; the code checks decide about them."""
+    sources; the code checks decide about them. `unparsed`: sentences about sources that it did not parse."""
 
     path: Path
     sha256: str
@@ -42,6 +42,7 @@ class CheckedUpload:
     files: int
     code_hash: str | None
     mistakes: tuple[Finding, ...] = ()
+    unparsed: tuple[str, ...] = ()
 
 
 class Intake:
@@ -76,7 +77,7 @@ class Intake:
         order = {"do": "intake", "form": str(form), "source": str(upload), "target": str(target), "runtime": runtime}
         answer = self._child(order | {"entrypoint": entrypoint, "limits": asdict(self.limits)})
         mistakes = tuple(Finding(path=path, line=line, message=message) for path, line, message in answer.pop("mistakes"))
-        return CheckedUpload(path=target, mistakes=mistakes, **answer)
+        return CheckedUpload(path=target, mistakes=mistakes, unparsed=tuple(answer.pop("unparsed")), **answer)
 
     def source_json(self, package: Path) -> bytes:
         """{"files": …} of a stored zip. Raises TOO_LARGE."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from sless.code.archive import Archive, JsonFiles, ZipArchive
-from sless.code.syntax import syntax_mistakes
+from sless.code.syntax import parsed
 from sless.domain.package import ArchiveEntry, PackageLimits, content_hash, plan_files, too_large_unpacked, too_many_files
 from sless.domain.runtimes import RUNTIMES
 from sless.errors import FULL_ERRNOS, Code, SlessError, storage_full
@@ -66,10 +66,10 @@ def intake(order: dict[str, Any]) -> dict[str, Any]:
     digests = write_zip(archive, plan, target, limits)
     with zipfile.ZipFile(target) as written:
         lift_memory_limit() if RUNTIMES[runtime].language == "node" else None
-        mistakes = syntax_mistakes(written, RUNTIMES[runtime].language)
+        found = parsed(written, RUNTIMES[runtime].language)
     return {
         "sha256": content_hash(digests), "size_bytes": target.stat().st_size, "files": len(plan), "code_hash": archive.code_hash,
-        "mistakes": [[item.path, item.line, item.message] for item in mistakes],
+        "mistakes": [[item.path, item.line, item.message] for item in found.mistakes], "unparsed": found.unparsed,
     }  # fmt: skip
 
 

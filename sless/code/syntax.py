@@ -8,15 +8,18 @@ import subprocess
 import tempfile
 import warnings
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+
+from sless.domain.code_check import skipped_text
 
 MAX_SOURCE_BYTES = 2 << 20
 MAX_MISTAKES = 20
 MAX_NODE_FILES = 500
 NODE_SEC = 30
+_SUFFIXES = {"python": (".py",), "node": (".js", ".mjs", ".cjs")}
 VENDORED = frozenset({"node_modules", "site-packages", "vendor", "venv", ".venv", "lib2to3"})
 
 
@@ -27,18 +30,31 @@ class SyntaxMistake:
     message: str
 
 
-def syntax_mistakes(archive: zipfile.ZipFile, language: str) -> list[SyntaxMistake]:
-    """One per broken file, the first MAX_MISTAKES. Skips installed packages, some of which intentionally contain sources for another
-    version of the language."""
-    paths = own_sources_of(archive)
-    match language:
-        case "python":
-            mistakes = python_mistakes(archive, (path for path in paths if path.endswith(".py")))
-        case "node":
-            mistakes = node_mistakes(archive, paths)
-        case _:
-            mistakes = iter(())
-    return list(islice(mistakes, MAX_MISTAKES))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parsed:
+    """`unparsed`: sentences about the user's own sources that were not parsed."""
+
+    mistakes: list[SyntaxMistake]
+    unparsed: list[str]
+
+
+def parsed(archive: zipfile.ZipFile, language: str) -> Parsed:
+    """One mistake per broken file, the first MAX_MISTAKES. Leaves out installed packages, some of which intentionally contain sources for
+    another version of the language, and Go, because the build compiles all of it."""
+    suffixes = _SUFFIXES.get(language, ())
+    sources = [path for path in own_sources_of(archive) if suffixes and path.endswith(suffixes)]
+    large = [path for path in sources if archive.getinfo(path).file_size > MAX_SOURCE_BYTES]
+    sources = [path for path in sources if archive.getinfo(path).file_size <= MAX_SOURCE_BYTES]
+    unparsed = [skipped_text(f"files over {MAX_SOURCE_BYTES >> 20} MB", large)] if large else []
+    if language == "node":
+        node = shutil.which("node")
+        most = MAX_NODE_FILES if node else 0
+        if left := sources[most:]:
+            unparsed.append(skipped_text(f"more than {most} files" if node else "this server has no Node.js", left))
+        mistakes = node_mistakes(archive, sources[:most], node or "")
+    else:
+        mistakes = python_mistakes(archive, sources)
+    return Parsed(mistakes=list(islice(mistakes, MAX_MISTAKES)), unparsed=unparsed)
 
 
 def own_sources_of(archive: zipfile.ZipFile) -> list[str]:
@@ -54,8 +70,6 @@ def own_sources_of(archive: zipfile.ZipFile) -> list[str]:
 
 def python_mistakes(archive: zipfile.ZipFile, paths: Iterable[str]) -> Iterator[SyntaxMistake]:
     for path in paths:
-        if archive.getinfo(path).file_size > MAX_SOURCE_BYTES:
-            continue
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -95,12 +109,8 @@ process.stdout.write(JSON.stringify(mistakes));
 """
 
 
-def node_mistakes(archive: zipfile.ZipFile, paths: Iterable[str]) -> Iterator[SyntaxMistake]:
-    """Checks nothing if this machine has no Node.js; then the trial import at the end of the build finds the errors."""
-    node = shutil.which("node")
-    sources = [path for path in paths if path.endswith((".js", ".mjs", ".cjs"))][:MAX_NODE_FILES]
-    sources = [path for path in sources if archive.getinfo(path).file_size <= MAX_SOURCE_BYTES]
-    if node is None or not sources:
+def node_mistakes(archive: zipfile.ZipFile, sources: Sequence[str], node: str) -> Iterator[SyntaxMistake]:
+    if not sources:
         return
     with tempfile.TemporaryDirectory() as folder:
         for path in {*sources, *(name for name in archive.namelist() if name.rpartition("/")[2] == "package.json")}:

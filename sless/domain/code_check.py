@@ -1,7 +1,11 @@
 """Input and results of checks of uploaded code."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+SHOWN_PATHS = 3
+"""Maximum number of paths in a sentence about files that a check has skipped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,7 +19,8 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeToCheck:
-    """`path` is the normalised zip. `mistakes` are its errors of syntax in this language."""
+    """`path` is the normalised zip. `mistakes` are its errors of syntax in this language, `unparsed` sentences about files that were not
+    parsed."""
 
     path: Path
     sha256: str
@@ -23,16 +28,19 @@ class CodeToCheck:
     namespace: str
     name: str
     mistakes: tuple[Finding, ...] = ()
+    unparsed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opinion:
-    """`failure` says why a check has no verdict; the other fields are then empty."""
+    """`failure` says why a check has no verdict; the other fields are then empty. `skipped`: sentences about files to which the verdict
+    does not apply."""
 
     is_unsafe: bool = False
     reason: str = ""
     findings: tuple[Finding, ...] = ()
     failure: str = ""
+    skipped: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,3 +49,9 @@ class AllowedCode:
 
     sha256: str
     reason: str
+
+
+def skipped_text(reason: str, paths: Sequence[str]) -> str:
+    """Such as `files over 512 KB: a.py, b.py, c.py and 2 more`."""
+    more = f" and {len(paths) - SHOWN_PATHS} more" if len(paths) > SHOWN_PATHS else ""
+    return f"{reason}: {', '.join(paths[:SHOWN_PATHS])}{more}"

@@ -25,7 +25,8 @@ class CodeVerdictStore:
         if text is None:
             return None
         values = codec.decode(text)
-        return Opinion(**values | {"findings": tuple(Finding(**item) for item in values["findings"])})
+        found = tuple(Finding(**item) for item in values["findings"])
+        return Opinion(**values | {"findings": found, "skipped": tuple(values.get("skipped", ()))})
 
     def keep(self, sha256: str, prompt_key: str, opinion: Opinion) -> None:
         values = {"sha256": sha256, "prompt_key": prompt_key, "opinion": codec.encode(asdict(opinion)), "at": clock.now()}

@@ -13,7 +13,7 @@ def check_package(parts: UseCaseParts, workload: Workload, package: CheckedUploa
     """Returns the warnings of the code checks, which may take seconds. Raises INVALID_CODE."""
     code = CodeToCheck(
         path=package.path, sha256=package.sha256, language=RUNTIMES[runtime].language, namespace=workload.namespace, name=workload.name,
-        mistakes=package.mistakes,
+        mistakes=package.mistakes, unparsed=package.unparsed,
     )  # fmt: skip
     return parts.validator.validate(code)
 

@@ -9,7 +9,8 @@ Decisions:
   language, whose rules have not been applied yet.
 - Intake's child process, which reads the sources anyway, parses them; the first check decides about the errors that it found.
 - A check without a verdict (slow, down, malformed answer, too much code) lets the upload pass, with a warning on the version and a count in
-  the metrics, because a provider of models must not be able to stop deployments.
+  the metrics, because a provider of models must not be able to stop deployments. So does a check that skips single files: each reason for
+  skipping some is a warning that names them, also for installed packages, because a package can claim any file as installed.
 - The model gets code as JSON data, and its answer must be exactly one object of the expected form. Code that persuades the model to
   answer anything else gets no verdict.
 - Verdicts of the model are stored by content hash, model and prompt version; an operator can allow one content hash.

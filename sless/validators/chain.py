@@ -15,6 +15,7 @@ MAX_WARNINGS = 20
 MAX_PLACES = 3
 """Maximum number of findings in the sentence of a refusal; the details have all of them."""
 REQUIRE = "require"
+_NOT_CHECKED = "not checked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,8 @@ class Chain:
         warnings = self._warnings_of(required, code)
         if optional and not self._verdicts.is_allowed(code.sha256):
             warnings += self._warnings_of(optional, code)
+        # Findings may be many: what was not checked is always among the warnings.
+        warnings.sort(key=lambda text: not text.startswith(_NOT_CHECKED))
         return tuple(warnings[:MAX_WARNINGS])
 
     def _warnings_of(self, links: Sequence[Link], code: CodeToCheck) -> list[str]:
@@ -56,9 +59,10 @@ class Chain:
 
 def warnings_of(name: str, opinion: Opinion) -> list[str]:
     if opinion.failure:
-        return [f"not checked ({name}): {opinion.failure}"]
+        return [f"{_NOT_CHECKED} ({name}): {opinion.failure}"]
+    skipped = [f"{_NOT_CHECKED} ({name}): {text}" for text in opinion.skipped]
     found = [f"{name}: {_text_of(finding)}" for finding in opinion.findings]
-    return ([f"{name}: {opinion.reason}"] if opinion.reason and opinion.is_unsafe else []) + found
+    return skipped + ([f"{name}: {opinion.reason}"] if opinion.reason and opinion.is_unsafe else []) + found
 
 
 def _result_of(opinion: Opinion, mode: str) -> str:
@@ -66,7 +70,7 @@ def _result_of(opinion: Opinion, mode: str) -> str:
         return "unchecked"
     if opinion.is_unsafe:
         return "warned" if mode == "warn" else "refused"
-    return "passed"
+    return "partial" if opinion.skipped else "passed"
 
 
 def _refusal_of(name: str, code: CodeToCheck, opinion: Opinion) -> SlessError:

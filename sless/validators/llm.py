@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from sless import metrics
 from sless.domain.code_check import CodeToCheck, Opinion
@@ -36,14 +37,16 @@ class LlmValidator:
         self.prompt_key = f"{PROMPT_VERSION} {endpoint.model}"
 
     def opinion_of(self, code: CodeToCheck) -> Opinion:
-        known = self._verdicts.find(code.sha256, self.prompt_key)
-        if known is not None:
-            return known
         sources = read_sources(code.path)
         if sources.too_large:
             return Opinion(failure=sources.too_large)
-        if not sources.files:
-            return Opinion()
+        opinion = self._verdict_on(code, sources) if sources.files else Opinion()
+        return opinion if opinion.failure else replace(opinion, skipped=sources.skipped)
+
+    def _verdict_on(self, code: CodeToCheck, sources: Sources) -> Opinion:
+        known = self._verdicts.find(code.sha256, self.prompt_key)
+        if known is not None:
+            return known
         if self._rests():
             return Opinion(failure="the model currently does not respond")
         try:

@@ -5,6 +5,8 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from sless.domain.code_check import skipped_text
+
 PROMPT_VERSION = "1"
 MAX_TEXT_BYTES = 100 * 1024
 """Limit on all text files together."""
@@ -32,15 +34,17 @@ Findings are the places that make the code unsafe; the list is empty for safe co
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """Text files by path, as lists of lines. `too_large` says why there are none."""
+    """Text files by path, as lists of lines. `too_large` says why there are none, `skipped` which other files the model does not get."""
 
     files: dict[str, list[str]]
     too_large: str = ""
+    skipped: tuple[str, ...] = ()
 
 
 def read_sources(package: Path) -> Sources:
     """All text files of a normalised zip, including installed packages, in which code may hide."""
     files: dict[str, list[str]] = {}
+    binary: list[str] = []
     left = MAX_TEXT_BYTES
     with zipfile.ZipFile(package) as archive:
         for info in archive.infolist():
@@ -50,6 +54,7 @@ def read_sources(package: Path) -> Sources:
                 content = file.read(MAX_TEXT_BYTES + 1)
             text = _text_of(content, info.file_size)
             if text is None:
+                binary.append(info.filename)
                 continue
             left -= len(content)
             if left < 0 or len(files) >= MAX_FILES:
@@ -57,7 +62,8 @@ def read_sources(package: Path) -> Sources:
                     files={}, too_large=f"the text files have more than {MAX_TEXT_BYTES // 1024} KB, or are more than {MAX_FILES}"
                 )
             files[info.filename] = text.split("\n")
-    return Sources(files=files)
+    skipped = (skipped_text("files that are not UTF-8 text", binary),) if binary else ()
+    return Sources(files=files, skipped=skipped)
 
 
 def messages_of(sources: Sources) -> list[dict[str, str]]:

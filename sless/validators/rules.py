@@ -31,5 +31,6 @@ class RulesValidator:
         if done.returncode != 0:
             _log.error("the rules of %s ended with code %d: %s", code.name, done.returncode, done.stderr.decode(errors="replace")[-2000:])
             return Opinion(failure="the code could not be read by the rules: it is nested too deeply or too large")
-        found = tuple(Finding(path=item["path"], line=item["line"], message=item["message"]) for item in json.loads(done.stdout))
-        return Opinion(is_unsafe=bool(found), findings=found)
+        answer = json.loads(done.stdout)
+        found = tuple(Finding(path=item["path"], line=item["line"], message=item["message"]) for item in answer["findings"])
+        return Opinion(is_unsafe=bool(found), findings=found, skipped=tuple(answer["skipped"]))

@@ -12,4 +12,4 @@ class SyntaxValidator:
     name: str = "syntax"
 
     def opinion_of(self, code: CodeToCheck) -> Opinion:
-        return Opinion(is_unsafe=bool(code.mistakes), findings=code.mistakes)
+        return Opinion(is_unsafe=bool(code.mistakes), findings=code.mistakes, skipped=code.unparsed)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from sless.code.syntax import MAX_SOURCE_BYTES
 from sless.domain.model import VersionState
 from sless.store import open_store
 from tests.contract.rest_harness import OPERATOR, Rest
@@ -62,3 +63,14 @@ def test_the_console_shows_warnings(rest: Rest) -> None:
     (text,) = warning.get("functions/hello/versions/1").json["warnings"]
     page = warning.get(f"/funcs/{rest.namespace}/functions/hello/versions", headers={"Accept": "text/html"}).text
     assert text.startswith("rules: handler.py:4: ") and "rules: handler.py:4: " in page
+
+
+def test_an_upload_says_which_files_were_not_checked(rest: Rest) -> None:
+    rest.function("hello")
+    files = {"handler.py": "def handle(event): ...\n", "big.py": "#" * (MAX_SOURCE_BYTES + 1), "vendor/lib.py": SHELL}
+    assert rest.upload("hello", files=files).status_code == 202
+    assert rest.get("functions/hello/versions/1").json["warnings"] == [
+        "not checked (syntax): files over 2 MB: big.py",
+        "not checked (rules): files over 512 KB: big.py",
+        "not checked (rules): installed packages: vendor/lib.py",
+    ]

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from sless.code.intake import CheckedUpload, Form, Intake
+from sless.code.syntax import MAX_NODE_FILES, MAX_SOURCE_BYTES
 from sless.domain.code_check import Finding
 from sless.domain.package import PackageLimits
 from sless.errors import Code, SlessError
@@ -280,6 +281,29 @@ def test_installed_packages_are_not_checked(intake: Intake) -> None:
     }
     assert mistakes(intake, zip_of(files)) == ()
     assert [one.path for one in mistakes(intake, zip_of({**files, "mine.py": "print 'x'"}))] == ["mine.py"]
+
+
+def test_sources_that_are_not_parsed_are_named(intake: Intake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def unparsed(files: dict[str, str | bytes], **more: Any) -> tuple[str, ...]:
+        return tuple(check(intake, zip_of(files), look=lambda package: package.unparsed, **more))
+
+    large = {
+        "handler.py": HANDLER,
+        "handler.js": "1",
+        "big.py": "#" * (MAX_SOURCE_BYTES + 1),
+        "vendor/big.py": "#" * (MAX_SOURCE_BYTES + 1),
+    }
+    assert unparsed(large) == ("files over 2 MB: big.py",)
+    assert unparsed({"handler.py": HANDLER, "notes.txt": "x" * (MAX_SOURCE_BYTES + 1)}) == ()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert unparsed(large, runtime="nodejs20") == ("this server has no Node.js: handler.js",)
+
+
+@needs_node
+def test_node_sources_beyond_the_limits_are_named(intake: Intake) -> None:
+    files = {"handler.js": "1", "large.js": "/" * (MAX_SOURCE_BYTES + 1)} | {f"m{number:03}.js": "1" for number in range(MAX_NODE_FILES)}
+    found = check(intake, zip_of(files), look=lambda package: package.unparsed, runtime="nodejs20")
+    assert found == ("files over 2 MB: large.js", f"more than {MAX_NODE_FILES} files: m499.js")
 
 
 def test_bom_crlf_and_coding_cookies_are_accepted(intake: Intake) -> None:
