@@ -111,6 +111,7 @@ class Assembly:
             code=self.code,
             waker=_RequestWaker(self),
             freshen_logs=self.plane.freshen_logs,
+            waiting_calls=self.plane.waiting.depth,
             routes_settled=self._routes_settled,
             tokens_revoked=revoked.forget,
             validator=self.validator,

@@ -1,5 +1,7 @@
 """The group `operator`: tenants, suspension and tokens."""
 
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 import click
@@ -7,6 +9,10 @@ import click
 from sless.cli.connection import CommandContext, client_command
 from sless.cli.output import print_json, print_table, say
 from sless.client.deployment import get_workload
+
+_limited = click.option(
+    "--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, metavar="N", help="Maximum number of rows."
+)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -102,12 +108,13 @@ def revoked_tokens(context: CommandContext) -> None:
     Example:
       sless operator revoked-tokens
     """
-    _print_rows(context, context.client.revoked_tokens(), ("jti", "sub", "revoked_at", "expires_at", "reason"))
+    _print_rows(context, context.client.operator_list("revoked-tokens"), ("jti", "sub", "revoked_at", "expires_at", "reason"))
 
 
 @operator.command("failing-builds")
+@_limited
 @client_command
-def failing_builds(context: CommandContext) -> None:
+def failing_builds(context: CommandContext, limit: int) -> None:
     """List functions, services and jobs whose newest version failed to build.
 
     \b
@@ -115,12 +122,13 @@ def failing_builds(context: CommandContext) -> None:
       sless operator failing-builds
     """
     columns = ("namespace", "kind", "name", "version", "active_version", "failed_at", "message")
-    _print_rows(context, context.client.operator_list("failing-builds"), columns)
+    _print_rows(context, _newest(context, "failing-builds", limit), columns)
 
 
 @operator.command("reconcile-errors")
+@_limited
 @client_command
-def reconcile_errors(context: CommandContext) -> None:
+def reconcile_errors(context: CommandContext, limit: int) -> None:
     """List internal errors of the control loops, newest first.
 
     \b
@@ -128,13 +136,15 @@ def reconcile_errors(context: CommandContext) -> None:
       sless operator reconcile-errors
     """
     columns = ("loop", "namespace", "name", "count", "last_at", "message")
-    _print_rows(context, context.client.operator_list("reconcile-errors"), columns)
+    _print_rows(context, _newest(context, "reconcile-errors", limit), columns)
 
 
 @operator.command()
 @client_command
 def queues(context: CommandContext) -> None:
-    """Show how many builds, runs, callbacks and notices are waiting, and since when.
+    """Show how many calls, builds, runs, callbacks and notices are waiting, and since when.
+
+    Calls that wait for an instance are those of the replica of the server that answers.
 
     \b
     Example:
@@ -198,9 +208,13 @@ def _path_of(context: CommandContext, namespace: str, name: str | None) -> tuple
     return f"{workloads.kind}s", name
 
 
-def _print_rows(context: CommandContext, found: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
+def _newest(context: CommandContext, what: str, limit: int) -> Iterator[dict[str, Any]]:
+    return islice(context.client.operator_list(what, limit=min(limit, 1000)), limit)
+
+
+def _print_rows(context: CommandContext, found: Iterable[dict[str, Any]], columns: tuple[str, ...]) -> None:
     if context.as_json:
-        print_json(found)
+        print_json(list(found))
     else:
         print_table(tuple(map(str.upper, columns)), [[item[column] for column in columns] for item in found])
 

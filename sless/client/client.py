@@ -43,12 +43,10 @@ class Client:
     def resume(self, *path: str) -> Json:
         return self.transport.json("POST", "/".join(("/v1/operator/tenants", self.namespace, *path, "resume")))
 
-    def operator_list(self, what: str) -> list[Json]:
-        """`failing-builds`, `reconcile-errors` or `queues`; for operators."""
-        return self.transport.json("GET", f"/v1/operator/{what}")
-
-    def revoked_tokens(self) -> list[Json]:
-        return self.transport.json("GET", "/v1/operator/revoked-tokens")
+    def operator_list(self, what: str, **filters: Any) -> Iterator[Json]:
+        """`failing-builds`, `reconcile-errors`, `queues`, `revoked-tokens` or `allowed-code`, from all pages; for operators. `limit` is the
+        page size."""
+        return self.transport.pages(f"/v1/operator/{what}", _given(filters))
 
     def revoke_token(self, body: Json) -> Json:
         """`body` has `token` or `jti`, and `reason`; for operators."""

@@ -117,8 +117,8 @@ OPERATOR_ANSWERS: dict[str, Schema] = {
         "type": "array",
         "items": answer(
             {
-                "queue": _STRING,
-                "waiting": _INTEGER,
+                "queue": _STRING | {"description": "calls (that wait for an instance or a run slot), builds, runs, callbacks or notices"},
+                "waiting": _INTEGER | {"description": "of all replicas of the server; calls: only of the replica that answers"},
                 "due_at": {"type": ["string", "null"], "format": "date-time", "description": "when the first entry was to start"},
             }
         ),

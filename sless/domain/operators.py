@@ -8,6 +8,14 @@ from sless.domain.model import Kind, Tenant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TimePlace:
+    """The place of an item in a list that is sorted by time, newest first. `key` sorts items of the same time, and is unique."""
+
+    at: datetime
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RevokedToken:
     """`token_id` is the `jti`. `sub` is empty if only the id was given."""
 
@@ -16,6 +24,10 @@ class RevokedToken:
     revoked_at: datetime
     sub: str
     reason: str
+
+    @property
+    def place(self) -> TimePlace:
+        return TimePlace(at=self.revoked_at, key=self.token_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,14 +52,20 @@ class FailingBuild:
     active: int | None
     message: str
     failed_at: datetime
+    version_id: str
+
+    @property
+    def place(self) -> TimePlace:
+        return TimePlace(at=self.failed_at, key=self.version_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReconcileError:
-    """`namespace`, `kind` and `name` are None for an error of a whole tick, and for a workload that is gone. `message` is the newest of
-    `count` errors."""
+    """`workload_id` is empty for an error of a whole tick. `namespace`, `kind` and `name` are None for such an error, and for a workload
+    that is gone. `message` is the newest of `count` errors."""
 
     loop: str
+    workload_id: str
     namespace: str | None
     kind: Kind | None
     name: str | None
@@ -55,6 +73,10 @@ class ReconcileError:
     count: int
     first_at: datetime
     last_at: datetime
+
+    @property
+    def place(self) -> TimePlace:
+        return TimePlace(at=self.last_at, key=f"{self.loop}/{self.workload_id}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -73,7 +73,7 @@ OPERATIONS = (
     ),
     reading(
         "listNamespaces", "/v1/namespaces", list_all, "namespaces", "Namespaces of all tenants (operators only)",
-        shown("Namespaces", "the namespaces, by name"), LIMIT, CURSOR,
+        shown("Namespaces", "the namespaces, by name", "Link"), LIMIT, CURSOR,
     ),
     reading(
         "usage", _NS + "/usage", usage, "namespaces", "Counts, limits, and daily invocations and GB-seconds",

@@ -67,6 +67,6 @@ def reading(operation_id: str, path: str, view: View, tag: str, summary: str, re
 
 FLAG = {"type": "string", "enum": ["0", "1", "false", "true"]}
 LIMIT = Parameter(name="limit", text="maximum number of items", schema={"type": "integer", "minimum": 1, "maximum": 1000})
-CURSOR = Parameter(name="cursor", text="end of the previous page, from its Link header", schema={"type": "string", "maxLength": 128})
+CURSOR = Parameter(name="cursor", text="end of the previous page, from its Link header", schema={"type": "string", "maxLength": 512})
 IF_MATCH = Parameter(name="If-Match", text="only if the resource still has this ETag", place="header")
 SINCE = Parameter(name="since", text="only items at or after this time", schema={"type": "string", "format": "date-time"})

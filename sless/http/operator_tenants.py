@@ -3,13 +3,14 @@
 from flask import Response, current_app
 
 from sless.clock import rfc3339_of
+from sless.domain.code_check import AllowedCode
 from sless.domain.model import Kind, Workload
 from sless.domain.operators import RevokedToken, TenantReport, sub_hash_of
 from sless.errors import NotFound
 from sless.http.api_request import ApiRequest
 from sless.http.operation import CURSOR, FLAG, JSON, LIMIT, Operation, Parameter, Reply, shown
 from sless.http.operators import PREFIX
-from sless.http.paging import namespace_cursor, paged
+from sless.http.paging import id_cursor, namespace_cursor, paged, place_cursor, place_text
 from sless.http.serialize import Json, job_json, json_response
 from sless.usecases.tenants import USAGE_DAYS
 
@@ -53,7 +54,8 @@ def resume_workload(req: ApiRequest) -> Response:
 
 
 def list_revoked(req: ApiRequest) -> Response:
-    return json_response([_revoked_json(item) for item in req.usecases.revocations.list()])
+    after, find = place_cursor(req), req.usecases.revocations.list
+    return paged(req, lambda limit: find(limit, after), lambda item: place_text(item.place), _revoked_json)
 
 
 def revoke(req: ApiRequest) -> Response:
@@ -66,12 +68,13 @@ def import_run(req: ApiRequest) -> Response:
 
 
 def list_allowed(req: ApiRequest) -> Response:
-    return json_response([{"sha256": item.sha256, "reason": item.reason} for item in req.usecases.operators.list_allowed()])
+    after, find = id_cursor(req), req.usecases.operators.list_allowed
+    return paged(req, lambda limit: find(limit, after), lambda item: item.sha256, _allowed_json)
 
 
 def allow(req: ApiRequest) -> Response:
     found = req.usecases.operators.allow(str(req.args["sha256"]), req.json(required=False) or {})
-    return json_response({"sha256": found.sha256, "reason": found.reason})
+    return json_response(_allowed_json(found))
 
 
 def disallow(req: ApiRequest) -> Response:
@@ -117,6 +120,10 @@ def _revoked_json(item: RevokedToken) -> Json:
     }
 
 
+def _allowed_json(item: AllowedCode) -> Json:
+    return {"sha256": item.sha256, "reason": item.reason}
+
+
 def _row(operation_id: str, method: str, path: str, **more: object) -> Operation:
     return Operation(id=operation_id, method=method, path=path, tag="operators", **more)  # type: ignore[arg-type]  # Operation's own fields
 
@@ -149,7 +156,7 @@ OPERATIONS = (
     ),
     _row(
         "listRevokedTokens", "GET", _TOKENS, view=list_revoked, summary="Revoked tokens that have not expired, newest first",
-        replies={200: shown("RevokedTokens", "the tokens")},
+        parameters=(LIMIT, CURSOR), replies={200: shown("RevokedTokens", "the tokens", "Link")},
     ),
     _row(
         "revokeToken", "POST", _TOKENS, view=revoke, bodies={JSON: ("TokenRevocation",)},
@@ -161,7 +168,7 @@ OPERATIONS = (
     ),
     _row(
         "listAllowedCode", "GET", _ALLOWED, view=list_allowed, summary="Code that operators have allowed regardless of the checks",
-        replies={200: shown("AllowedCodes", "the content hashes")},
+        parameters=(LIMIT, CURSOR), replies={200: shown("AllowedCodes", "the content hashes", "Link")},
     ),
     _row(
         "allowCode", "PUT", _ALLOWED + "/{sha256}", view=allow, bodies={JSON: ("AllowCode",)}, body_required=False,

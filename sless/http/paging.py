@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from flask import Response, request
 
+from sless.domain.operators import TimePlace
 from sless.domain.schemas import NAME_PATTERN
 from sless.errors import Detail, Invalid
 from sless.http.api_request import ApiRequest
@@ -18,6 +20,8 @@ MAX_PAGE = 1000
 _NAMESPACE = re.compile(r"[a-z0-9-]{1,63}")
 _NUMBER = re.compile(r"[1-9][0-9]{0,17}")
 _ID = re.compile(r"[a-z0-9]{1,64}")
+_PLACE = re.compile(r"([0-9]{1,17})-([^\0]{1,300})", re.DOTALL)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def name_cursor(req: ApiRequest) -> str | None:
@@ -35,6 +39,25 @@ def id_cursor(req: ApiRequest) -> str | None:
 def number_cursor(req: ApiRequest) -> int | None:
     text = _cursor(req, _NUMBER, "a number")
     return int(text) if text is not None else None
+
+
+def place_cursor(req: ApiRequest) -> TimePlace | None:
+    return place_of("cursor", req.query("cursor"))
+
+
+def place_of(field: str, text: str | None) -> TimePlace | None:
+    """The inverse of `place_text`. Raises Invalid."""
+    if text is None:
+        return None
+    found = _PLACE.fullmatch(text)
+    if found is None:
+        raise _bad_cursor(field, "a place in the list", text)
+    return TimePlace(at=_EPOCH + timedelta(microseconds=int(found[1])), key=found[2])
+
+
+def place_text(place: TimePlace) -> str:
+    """Microseconds since 1970, and the key."""
+    return f"{(place.at - _EPOCH) // timedelta(microseconds=1)}-{place.key}"
 
 
 def paged(
@@ -59,5 +82,9 @@ def paged(
 def _cursor(req: ApiRequest, pattern: re.Pattern[str], expected: str) -> str | None:
     text = req.query("cursor")
     if text is not None and not pattern.fullmatch(text):
-        raise Invalid(Detail(field="cursor", message=f"expected {expected} from a Link header, found {text[:40]!r}"))
+        raise _bad_cursor("cursor", expected, text)
     return text
+
+
+def _bad_cursor(field: str, expected: str, text: str) -> Invalid:
+    return Invalid(Detail(field=field, message=f"expected {expected} from a Link header, found {text[:40]!r}"))

@@ -71,6 +71,7 @@ class DataPlane:
         self.loop: asyncio.AbstractEventLoop | None = None
         """None until `start`."""
         self.sweep = Sweep()
+        self.waiting = parts.waiting
         self.recorder = Recorder(parts.history, observer=_count)
         self.demand = DemandMeter(lambda: self.routes.live_routes(), parts.demand_changed)
         self.routes = RouteTable(

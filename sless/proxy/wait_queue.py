@@ -1,10 +1,12 @@
-"""Limits how many calls may wait for an instance or a run slot. Used on the event loop only."""
+"""Limits how many calls may wait for an instance or a run slot. Used on the event loop only, but for `depth`."""
 
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 
-from sless import metrics
+from sless import clock, metrics
+from sless.domain.operators import QueueDepth
 from sless.domain.ports import Revision, Route
 from sless.errors import Code, SlessError
 
@@ -20,7 +22,14 @@ class WaitQueue:
         self._per_workload = per_workload
         self._in_all = in_all
         self._waiting = Counter[str]()
+        self._since: dict[object, datetime] = {}
+        """When each waiting call began to wait, in this order."""
         self.total = 0
+
+    def depth(self) -> QueueDepth:
+        """The waiting calls of this process. May be called from any thread."""
+        since = list(self._since.values())
+        return QueueDepth(queue="calls", waiting=len(since), due_at=since[0] if since else None)
 
     @contextmanager
     def place(self, workload: Route | Revision) -> Iterator[None]:
@@ -30,10 +39,13 @@ class WaitQueue:
             raise _overloaded("workload", f'{self._per_workload} calls of {workload.kind} "{workload.name}" are waiting already')
         if self.total >= self._in_all:
             raise _overloaded("process", f"{self._in_all} calls of all functions and services are waiting already")
+        ticket = object()
+        self._since[ticket] = clock.now()
         self._change(workload_id, 1)
         try:
             yield
         finally:
+            del self._since[ticket]
             self._change(workload_id, -1)
 
     def _change(self, workload_id: str, by: int) -> None:

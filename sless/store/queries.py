@@ -1,9 +1,12 @@
 """Parts of queries that several stores share."""
 
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Column, Integer, Select, Table, bindparam, func, select
+from sqlalchemy import Column, ColumnElement, Integer, Select, Table, and_, bindparam, func, or_, select, true
+
+from sless.domain.operators import TimePlace
 
 _IDS_PER_QUERY = 500
 
@@ -13,6 +16,13 @@ def in_batches(ids: Iterable[str]) -> Iterator[list[str]]:
     ordered = sorted(set(ids))
     for start in range(0, len(ordered), _IDS_PER_QUERY):
         yield ordered[start : start + _IDS_PER_QUERY]
+
+
+def is_after(place: TimePlace | None, at: ColumnElement[datetime], key: ColumnElement[str]) -> ColumnElement[bool]:
+    """Whether a row comes after this place in a list that is sorted by `at`, newest first, then by `key`."""
+    if place is None:
+        return true()
+    return or_(at < place.at, and_(at == place.at, key > place.key))
 
 
 def heads_of(table: Table, queue: "Column[Any]", status: str) -> Select[Any]:

@@ -11,9 +11,10 @@ from sqlalchemy import delete, select
 
 from sless import clock
 from sless.domain.model import Kind
-from sless.domain.operators import ReconcileError
+from sless.domain.operators import ReconcileError, TimePlace
 from sless.store.engine import Database
 from sless.store.operator_tables import reconcile_errors
+from sless.store.queries import is_after
 from sless.store.tables import workloads
 
 MAX_PENDING = 500
@@ -74,14 +75,14 @@ class ReconcileErrorStore:
                 if newer is not noted:
                     newer.first_at, newer.count = noted.first_at, noted.count + newer.count
 
-    def list(self, limit: int) -> list[ReconcileError]:
+    def list(self, limit: int | None, after: TimePlace | None = None) -> list[ReconcileError]:
         """The newest first."""
         columns, owner = reconcile_errors.c, workloads.c
-        query = select(
-            columns.loop, columns.message, columns.count, columns.first_at, columns.last_at, owner.namespace, owner.kind, owner.name
-        ).outerjoin(workloads, owner.id == columns.workload_id)
+        key = columns.loop + "/" + columns.workload_id  # as in ReconcileError.place
+        query = select(reconcile_errors, owner.namespace, owner.kind, owner.name).outerjoin(workloads, owner.id == columns.workload_id)
+        query = query.where(is_after(after, columns.last_at, key)).order_by(columns.last_at.desc(), key)
         with self._db.read() as conn:
-            rows = conn.execute(query.order_by(columns.last_at.desc(), columns.loop).limit(limit)).mappings().all()
+            rows = conn.execute(query.limit(limit)).mappings().all()
         return [ReconcileError(**{**row, "kind": Kind(row["kind"]) if row["kind"] else None}) for row in rows]
 
     def clean(self, before: datetime) -> None:

@@ -6,10 +6,11 @@ from sqlalchemy import delete, select
 
 from sless import clock
 from sless.domain.audit import Note
-from sless.domain.operators import RevokedToken
+from sless.domain.operators import RevokedToken, TimePlace
 from sless.store import audit
 from sless.store.engine import Database
 from sless.store.operator_tables import revoked_tokens
+from sless.store.queries import is_after
 
 
 class RevocationStore:
@@ -25,11 +26,13 @@ class RevocationStore:
                 audit.note(conn, Note(namespace=namespace, kind="token", name=token.token_id, verb="revoke"))
         return done
 
-    def list(self) -> list[RevokedToken]:
+    def list(self, limit: int | None = None, after: TimePlace | None = None) -> list[RevokedToken]:
         """Revoked tokens that have not expired, newest first."""
-        query = select(revoked_tokens).where(revoked_tokens.c.expires_at > clock.now())
+        columns = revoked_tokens.c
+        query = select(revoked_tokens).where(columns.expires_at > clock.now(), is_after(after, columns.revoked_at, columns.token_id))
         with self._db.read() as conn:
-            return [RevokedToken(**row) for row in conn.execute(query.order_by(revoked_tokens.c.revoked_at.desc())).mappings()]
+            rows = conn.execute(query.order_by(columns.revoked_at.desc(), columns.token_id).limit(limit)).mappings()
+            return [RevokedToken(**row) for row in rows]
 
     def ids(self) -> frozenset[str]:
         with self._db.read() as conn:

@@ -7,10 +7,10 @@ from sqlalchemy import ColumnElement, Connection, Table, exists, func, select
 
 from sless.domain.callback import CallbackStatus
 from sless.domain.model import CallStatus, Kind, VersionState
-from sless.domain.operators import FailingBuild, QueueDepth
+from sless.domain.operators import FailingBuild, QueueDepth, TimePlace
 from sless.store.engine import Database
 from sless.store.operator_tables import notices
-from sless.store.queries import in_batches
+from sless.store.queries import in_batches, is_after
 from sless.store.tables import call_stats, callbacks, runs, triggers, versions, workloads
 
 CallTotals = tuple[int, int, float]
@@ -48,24 +48,25 @@ class TenantReportStore:
                 found.update((row[0], (int(row[1]), int(row[2]), float(row[3]) / 1000)) for row in conn.execute(query))
         return found
 
-    def failing_builds(self, limit: int) -> list[FailingBuild]:
+    def failing_builds(self, limit: int | None, after: TimePlace | None = None) -> list[FailingBuild]:
         """The newest failure first."""
         newer, version, owner = versions.alias("newer"), versions.c, workloads.c
+        failed_at = func.coalesce(version.ended_at, version.created_at)
         is_newest = ~exists().where(newer.c.workload_id == version.workload_id, newer.c.number > version.number)
         query = (
             select(
                 owner.namespace, owner.kind, owner.name, owner.active_version.label("active"), version.number.label("version"),
-                version.message, func.coalesce(version.ended_at, version.created_at).label("failed_at"),
+                version.message, version.id.label("version_id"), failed_at.label("failed_at"),
             )
             .join(workloads, owner.id == version.workload_id)
-            .where(version.state == VersionState.FAILED, owner.deleted_at.is_(None), is_newest)
+            .where(version.state == VersionState.FAILED, owner.deleted_at.is_(None), is_newest, is_after(after, failed_at, version.id))
         )  # fmt: skip
         with self._db.read() as conn:
-            rows = conn.execute(query.order_by(version.ended_at.desc(), version.id).limit(limit)).mappings().all()
+            rows = conn.execute(query.order_by(failed_at.desc(), version.id).limit(limit)).mappings().all()
         return [FailingBuild(**{**row, "kind": Kind(row["kind"])}) for row in rows]
 
     def queues(self) -> list[QueueDepth]:
-        """Depths of the stored queues. Calls that wait for an instance are not stored, so they are not counted."""
+        """Depths of the stored queues, which all replicas of the server share."""
         with self._db.read() as conn:
             return [
                 _depth(conn, "builds", versions, versions.c.created_at, VersionState.QUEUED),

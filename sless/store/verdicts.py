@@ -51,10 +51,14 @@ class CodeVerdictStore:
                 audit.note(conn, Note(namespace="", kind="code", name=sha256, verb="disallow"))
         return done
 
-    def list_allowed(self) -> list[AllowedCode]:
+    def list_allowed(self, limit: int | None = None, after: str | None = None) -> list[AllowedCode]:
+        """By content hash."""
         columns = allowed_code.c
+        query = select(columns.sha256, columns.reason).order_by(columns.sha256).limit(limit)
+        if after is not None:
+            query = query.where(columns.sha256 > after)
         with self._db.read() as conn:
-            rows = conn.execute(select(columns.sha256, columns.reason).order_by(columns.at.desc()))
+            rows = conn.execute(query)
             return [AllowedCode(sha256=row.sha256, reason=row.reason) for row in rows]
 
     def clean(self, before: datetime) -> int:

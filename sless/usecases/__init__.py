@@ -16,6 +16,7 @@ from collections.abc import Callable
 from sless.code.intake import Intake
 from sless.config import Settings
 from sless.domain.model import Kind
+from sless.domain.operators import QueueDepth
 from sless.domain.package import PackageLimits
 from sless.domain.ports import CodeStore, Follower, FollowRequest, Validator, Waker
 from sless.store import Store
@@ -26,7 +27,7 @@ from sless.usecases.jobs import Jobs
 from sless.usecases.notifications import Notifications
 from sless.usecases.operators import Operators
 from sless.usecases.overview import Overview
-from sless.usecases.parts import UseCaseParts
+from sless.usecases.parts import UseCaseParts, no_calls
 from sless.usecases.revocations import Revocations
 from sless.usecases.tenants import TenantUseCases
 from sless.usecases.triggers import Triggers
@@ -39,12 +40,12 @@ __all__ = ["Usecases"]
 
 class Usecases:
     """Calls `freshen_logs` with the id of a workload whose log lines are about to be read, and their maximum age in seconds.
-    `routes_settled` as in UseCaseParts. Calls `tokens_revoked` when the list of revoked tokens has changed."""
+    `routes_settled` and `waiting_calls` as in UseCaseParts. Calls `tokens_revoked` when the list of revoked tokens has changed."""
 
     def __init__(
         self, *, settings: Settings, store: Store, code: CodeStore, waker: Waker, validator: Validator,
         freshen_logs: Callable[[str, float], None] = lambda *_: None, routes_settled: Callable[[], bool] = lambda: True,
-        tokens_revoked: Callable[[], None] = lambda: None, installation: str = "",
+        tokens_revoked: Callable[[], None] = lambda: None, waiting_calls: Callable[[], QueueDepth] = no_calls, installation: str = "",
     ) -> None:  # fmt: skip
         limits = PackageLimits(unpacked_bytes=settings.max_unpacked_bytes, files=settings.max_code_files)
         self._parts = UseCaseParts(
@@ -55,6 +56,7 @@ class Usecases:
             validator=validator,
             intake=Intake(settings.data_dir / "uploads", limits),
             routes_settled=routes_settled,
+            waiting_calls=waiting_calls,
             installation=installation,
         )
         self.tenants = TenantUseCases(self._parts)

@@ -9,7 +9,7 @@ from sless import clock
 from sless.domain.code_check import AllowedCode
 from sless.domain.metering import UsageRow
 from sless.domain.model import Kind, Tenant, Workload
-from sless.domain.operators import FailingBuild, QueueDepth, ReconcileError, TenantReport
+from sless.domain.operators import FailingBuild, QueueDepth, ReconcileError, TenantReport, TimePlace
 from sless.domain.routing import suspension_of
 from sless.domain.validate import mistakes_of
 from sless.errors import Code, Detail, Invalid, NotFound, SlessError
@@ -85,17 +85,21 @@ class Operators:
             raise Invalid(Detail(field="to", message=message))
         return self._store.metering.usage(first, last, namespace)
 
-    def failing_builds(self, limit: int) -> Sequence[FailingBuild]:
-        return self._store.tenant_reports.failing_builds(limit)
+    def failing_builds(self, limit: int | None, after: TimePlace | None = None) -> Sequence[FailingBuild]:
+        """Newest first."""
+        return self._store.tenant_reports.failing_builds(limit, after)
 
-    def reconcile_errors(self, limit: int) -> Sequence[ReconcileError]:
-        return self._store.reconcile_errors.list(limit)
+    def reconcile_errors(self, limit: int | None, after: TimePlace | None = None) -> Sequence[ReconcileError]:
+        """Newest first."""
+        return self._store.reconcile_errors.list(limit, after)
 
     def queues(self) -> Sequence[QueueDepth]:
-        return self._store.tenant_reports.queues()
+        """The calls that wait in this process, then the stored queues, which all replicas share."""
+        return [self._parts.waiting_calls(), *self._store.tenant_reports.queues()]
 
-    def list_allowed(self) -> Sequence[AllowedCode]:
-        return self._store.verdicts.list_allowed()
+    def list_allowed(self, limit: int | None, after: str | None) -> Sequence[AllowedCode]:
+        """By content hash."""
+        return self._store.verdicts.list_allowed(limit, after)
 
     def allow(self, sha256: str, body: Any) -> AllowedCode:
         """Exempts this content from the code checks from now on. Raises Invalid."""

@@ -13,6 +13,7 @@ from sless.config import Settings
 from sless.domain.instance_bounds import InstanceLimits, bounds_of
 from sless.domain.limits import LimitName, TenantLimits, check_size, defaults_of, limits_of, refusal_of
 from sless.domain.model import Kind, Tenant, Workload, WorkloadSpec
+from sless.domain.operators import QueueDepth
 from sless.domain.ports import CodeStore, Validator, Waker
 from sless.domain.routing import suspension_of
 from sless.domain.spec import SpecLimits
@@ -21,6 +22,12 @@ from sless.store import Store
 from sless.tokens import Caller
 
 T = TypeVar("T")
+
+
+def no_calls() -> QueueDepth:
+    """For a process that takes no calls."""
+    return QueueDepth(queue="calls", waiting=0, due_at=None)
+
 
 LINES_FRESH_SEC = 0.4
 """Maximum age of the log lines that a reader gets."""
@@ -40,6 +47,8 @@ class UseCaseParts:
     """Id in the keys of uploads, so that installations can share a bucket."""
     routes_settled: Callable[[], bool] = lambda: True
     """Waits until this process routes by the current state of the database; False if that takes too long."""
+    waiting_calls: Callable[[], QueueDepth] = no_calls
+    """The calls that wait for an instance or a run slot in this process. Each replica of the server knows only its own."""
 
     @functools.cached_property
     def spec_limits(self) -> SpecLimits:

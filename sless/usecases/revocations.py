@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sless import clock, ids
-from sless.domain.operators import RevokedToken
+from sless.domain.operators import RevokedToken, TimePlace
 from sless.domain.validate import mistakes_of
 from sless.errors import Detail, Invalid, SlessError
 from sless.usecases.parts import UseCaseParts
@@ -23,8 +23,9 @@ class Revocations:
         self._settings = parts.settings
         self._changed = changed
 
-    def list(self) -> list[RevokedToken]:
-        return self._store.revocations.list()
+    def list(self, limit: int | None = None, after: TimePlace | None = None) -> list[RevokedToken]:
+        """Newest first."""
+        return self._store.revocations.list(limit, after)
 
     def revoke(self, body: Any, read_claims: ReadClaims) -> RevokedToken:
         """`body` has the token itself, or its `jti`. Takes effect in this replica at once, in others within a second. Raises Invalid."""

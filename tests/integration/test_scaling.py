@@ -5,6 +5,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,13 +18,14 @@ from tests.services.product import Product, Tenant, running_product, wait_until
 PID = "import os\ndef handle(event):\n    return os.getpid()\n"
 SLOW = "import os, time\ndef handle(event):\n    time.sleep(event.get('sec', 0))\n    return os.getpid()\n"
 BREAKABLE = "import os\nif os.path.exists(os.environ['FLAG']):\n    raise RuntimeError('the database is away')\n" + PID
+OPERATOR = "the-operator"
 IDLE = "idle: no instance is running, the next call starts one"
 
 
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory) -> Iterator[Product]:
     durations = replace(Durations(), stable_window_sec=1.0, settle_sec=0.3)
-    with running_product(tmp_path_factory.mktemp("scaling"), durations) as started:
+    with running_product(tmp_path_factory.mktemp("scaling"), durations, SLESS_OPERATOR_SUBS=OPERATOR) as started:
         yield started
 
 
@@ -54,6 +56,21 @@ def test_idle_then_from_nothing(tenant: Tenant) -> None:
     assert answer.status_code == 200 and answer.json() != first
     wait_until(lambda: len(tenant.get("functions/hello/invocations").json()) == 2, "history")
     assert [call["cold"] for call in tenant.get("functions/hello/invocations").json()] == [True, False]
+
+
+def test_operators_see_the_calls_that_wait(quick: Product, tenant: Tenant) -> None:
+    path = tenant.deploy("one", SLOW, concurrency=1, max_instances=1)
+    operator = quick.tenant(OPERATOR)
+
+    def queue() -> dict:
+        return next(item for item in operator.get("/v1/operator/queues").json() if item["queue"] == "calls")
+
+    assert queue() == {"queue": "calls", "waiting": 0, "due_at": None}
+    with ThreadPoolExecutor(3) as callers:
+        answers = [callers.submit(tenant.post, path, {"sec": 1.5}) for _ in range(3)]
+        wait_until(lambda: queue()["waiting"] == 2 and queue()["due_at"] is not None, "two calls wait")
+        assert [answer.result().status_code for answer in answers] == [200] * 3
+    assert queue()["waiting"] == 0
 
 
 def test_stored_calls_start_an_instance_too(tenant: Tenant) -> None:

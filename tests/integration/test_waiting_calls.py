@@ -5,10 +5,12 @@ import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
-from sless import metrics
+from sless import clock, metrics
+from sless.domain.operators import QueueDepth
 from sless.proxy.wait_queue import WaitQueue
 from tests.proxykit.fakes import NAMESPACE, revision_of, route_of
 from tests.proxykit.plugin import Serve, UpstreamOf, serve, upstream_of
@@ -115,6 +117,30 @@ def test_a_call_waiting_for_a_run_slot_is_dropped_when_its_caller_leaves(serve: 
         until(lambda: [row.status for row in front.flush().invocations] == ["cancelled"])
     until(lambda: len(front.flush().invocations) == 2)
     assert len(front.fakes.backend.started) == 1
+
+
+@pytest.mark.parametrize("instances", [True, False], ids=["for an instance", "for a run slot"])
+def test_the_depth_of_the_queue_is_that_of_waiting_calls(serve: Serve, instances: bool) -> None:
+    front = serve(route={"wants_instances": instances}, settings=replace(SETTINGS, max_runs=1, instance_wait_sec=20))
+    depth = front.plane.waiting.depth
+    assert depth() == QueueDepth(queue="calls", waiting=0, due_at=None)
+    with ExitStack() as stack:
+        if not instances:
+            stack.enter_context(front.connect()).send(b"GET %b HTTP/1.1\r\nhost: x\r\n\r\n" % PATH.encode())
+            until(lambda: len(front.fakes.backend.started) == 1)
+        second = stack.enter_context(front.connect())
+        began = []
+        with front.connect() as first:
+            for number, client in enumerate((first, second), 1):
+                client.send(b"GET %b HTTP/1.1\r\nhost: x\r\n\r\n" % PATH.encode())
+                until(lambda: depth().waiting == number)  # noqa: B023 - called at once
+                began.append(clock.now())
+            since = depth().due_at
+            assert since is not None and began[0] - timedelta(seconds=20) < since <= began[0], "the first one"
+        until(lambda: depth().waiting == 1)
+        since = depth().due_at
+        assert since is not None and began[0] <= since <= began[1], "the second one"
+    until(lambda: depth().waiting == 0)
 
 
 class TestBounds:

@@ -1,23 +1,27 @@
 """Pages for operators: all tenants with failures and queues; one tenant with its limits."""
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+from urllib.parse import urlencode
 
 from flask import Response, request
 
 from sless.domain.limits import LIMITS
 from sless.domain.model import Kind
+from sless.domain.operators import TimePlace
 from sless.http.console.request import Page, PageRequest
 from sless.http.console.session import redirect_to
+from sless.http.paging import place_of, place_text
 
 TENANTS_PER_PAGE = 50
 ROWS = 20
-"""Maximum number of failing builds, and of errors of loops."""
+"""Failing builds, errors of loops, and revoked tokens per page."""
 WARN_SHARE = 0.9
 """Share of a limit from which a tenant is near it."""
 
 
 def overview(req: PageRequest) -> Response:
-    """`?after=` continues the list of tenants, `?suspended=1` shows only those; `?tenant=` leads to one."""
+    """`?after=` continues the list of tenants, `?suspended=1` shows only those; `?tenant=` leads to one. `_page_of` pages the others."""
     req.caller.check_operator()
     if wanted := request.args.get("tenant", "").strip():
         return redirect_to(f"{req.base}/operator/{wanted[:80]}")
@@ -31,11 +35,24 @@ def overview(req: PageRequest) -> Response:
         reports=[(report, _near_of(report.counts, req.usecases.tenants.limits_in_effect(report.tenant))) for report in reports],
         more=reports[-1].tenant.namespace if len(found) > TENANTS_PER_PAGE else "",
         only_suspended=only,
-        builds=operators.failing_builds(ROWS),
-        errors=operators.reconcile_errors(ROWS),
+        builds=_page_of(operators.failing_builds, "builds"),
+        errors=_page_of(operators.reconcile_errors, "errors"),
         queues=operators.queues(),
-        revoked=req.usecases.revocations.list(),
+        revoked=_page_of(req.usecases.revocations.list, "tokens"),
     )
+
+
+class _Placed(Protocol):
+    @property
+    def place(self) -> TimePlace: ...
+
+
+def _page_of(find: Callable[[int, TimePlace | None], Sequence[_Placed]], name: str) -> dict[str, Any]:
+    """Items of a list, and the address of its next page, "" on the last one. `?{name}=` continues the list."""
+    found = find(ROWS + 1, place_of(name, request.args.get(name)))
+    rows = found[:ROWS]
+    query = urlencode({name: place_text(rows[-1].place)}) if len(found) > ROWS else ""
+    return {"rows": rows, "more": f"?{query}#{name}" if query else ""}
 
 
 def tenant(req: PageRequest) -> Response:

@@ -99,6 +99,18 @@ def test_lists(run, reply):
         assert run("operator", name, "--output", "json").json == [item]
 
 
+def test_lists_are_read_to_their_limit(run, state):
+    """From all pages, as far as wanted."""
+    error = {"loop": "cron", "namespace": None, "kind": None, "name": None, "message": "x", "count": 1, "first_at": TIME, "last_at": TIME}
+    following = {"Link": '</v1/operator/reconcile-errors?limit=100&cursor=5-cron%2F>; rel="next"'}
+    state.replies["GET", "/v1/operator/reconcile-errors"] = 200, following, json.dumps([error] * 100).encode()
+    assert len(run("operator", "reconcile-errors", "--limit", "150", "--output", "json").json) == 150
+    first, second = (path for path, _, _ in state.calls("GET"))
+    assert "limit=150" in first and "cursor=5-cron%2F" in second
+    assert len(run("operator", "reconcile-errors", "--output", "json").json) == 100 and len(state.calls("GET")) == 3
+    assert run("operator", "failing-builds", "--limit", "0").code == 2
+
+
 def test_usage_as_csv(run, state):
     state.replies["GET", "/v1/operator/usage"] = 200, {"Content-Type": "text/csv"}, b"namespace,day\r\na,2026-01-31\r\n"
     assert run("operator", "usage", "--from", "2026-01-01", "--csv").out == "namespace,day\r\na,2026-01-31\r\n"
