@@ -53,6 +53,7 @@ class Steps:
         if job is not None:
             work.log("the build is already running: following it, log from the start")
             artifact = str(job["metadata"]["annotations"][ARTIFACT])
+            work.produce(artifact)
             self._await_image(work, artifact, None)
         else:
             artifact = self._make_new(work)
@@ -76,6 +77,7 @@ class Steps:
             if context.form == "code":
                 return self._keep_code(work, context)
             reference = self._reference_of(spec, context)
+            work.produce(str(reference))
             assert self.registry is not None
             if self.harbor is not None and self.registry.name.project:
                 # This comes first, because Harbor answers 401 for any image of a project that does not exist.

@@ -56,6 +56,7 @@ class Work:
         self._deadline = time.monotonic() + timeout_sec
         self._masking = masking_of(spec.build_env)
         self._status = BuildStatus(ready=None)
+        self._artifact = ""
         self._pending: list[str] = []
         self._logged = self._logged_chars = 0
         self._log_full = False
@@ -69,8 +70,14 @@ class Work:
     def poll(self) -> BuildStatus:
         with self._lock:
             lines, self._pending = tuple(self._pending), []
-            status, importing = self._status, self._importing
-        return BuildStatus(ready=status.ready, message=status.message, artifact=status.artifact, lines=lines, importing=importing)
+            status, importing, artifact = self._status, self._importing, self._status.artifact or self._artifact
+        return BuildStatus(ready=status.ready, message=status.message, artifact=artifact, lines=lines, importing=importing)
+
+    def produce(self, artifact: str) -> None:
+        """Call this before anything stores the artifact elsewhere, so that it can be removed with the version even if the build fails."""
+        with self._lock:
+            self._artifact = artifact
+        self._changed()
 
     def begin_import(self) -> None:
         """Call this when only the trial import is left."""

@@ -31,7 +31,8 @@ class BuildSpec:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildStatus:
     """`ready` is None while the build runs. `lines` are the log lines since the last `poll`. On failure, `message` is the reason with the
-    tool's last lines. `artifact` as in model.Version. `importing`: only the trial import is left."""
+    tool's last lines. `artifact` as in model.Version; unless `ready`, it is one that the build may leave behind. `importing`: only the
+    trial import is left."""
 
     ready: bool | None
     message: str = ""

@@ -142,7 +142,8 @@ class Workload:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
     """One immutable upload. `code_key` is the key of the zip in the code store. `artifact` is the build result: the key of the dependency
-    folder for the local builder ("" if there was nothing to install), the image reference on Kubernetes."""
+    folder for the local builder ("" if there was nothing to install), the image reference on Kubernetes. If the version is not ready, it is
+    an image that its build may have stored, and that goes with the version."""
 
     id: str
     workload_id: str

@@ -150,7 +150,7 @@ def _facts_of(workload: Workload, newest: Version | None, active: Version | None
         "latest_version": newest.number if newest else None,
         "code_sha256": shown.sha256 if shown else None,
         "code_hash": shown.code_hash if shown else None,
-        "image_ref": (shown.artifact or None) if shown else None,
+        "image_ref": (shown.artifact or None) if shown and shown.state is VersionState.READY else None,
         "last_built_at": built.ended_at if built else None,
         "changed_at": _newest_of(workload.updated_at, workload.deleted_at, *_moments_of(newest), *_moments_of(run)),
     }

@@ -11,7 +11,7 @@ from sless.clock import rfc3339_of
 from sless.config import Settings
 from sless.domain.function_urls import function_urls_of
 from sless.domain.instance_bounds import shown_bounds_of
-from sless.domain.model import Invocation, Kind, LogLine, TriggerType, Workload
+from sless.domain.model import Invocation, Kind, LogLine, TriggerType, VersionState, Workload
 from sless.domain.phase import PhaseView
 from sless.domain.runtimes import Runtime, Support
 from sless.domain.statistics import Series, Slot
@@ -136,7 +136,7 @@ def version_json(view: VersionView, settings: Settings) -> Json:
         "code_hash": version.code_hash,
         "runtime": version.runtime,
         "entrypoint": version.entrypoint,
-        "image_ref": _image_of(version.artifact, settings),
+        "image_ref": _image_of(version.artifact, settings) if version.state is VersionState.READY else None,
         "size_bytes": version.size_bytes,
         "created_at": rfc3339_of(version.created_at),
         "created_by": version.created_by,

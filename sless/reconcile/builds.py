@@ -137,8 +137,8 @@ class BuildsLoop:
             self.store.versions.add_log(version.id, status.lines)
         if status.ready is not None:
             self._finish(version, status)
-        elif status.message != version.message:
-            self.store.versions.note(version.id, status.message)
+        elif (known := (status.message, status.artifact or version.artifact)) != (version.message, version.artifact):
+            self.store.versions.note(version.id, *known)
 
     def _finish(self, version: Version, status: BuildStatus) -> None:
         state = VersionState.READY if status.ready else VersionState.FAILED

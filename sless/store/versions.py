@@ -114,15 +114,15 @@ class VersionStore:
             return done
 
     def finish(self, version_id: str, *, state: VersionState, message: str = "", artifact: str = "") -> bool:
-        """Building → ready, failed or cancelled. A ready version becomes active in the same transaction, unless a newer one is active or a
-        user has rolled back since the upload (`auto_activate`)."""
+        """Building → ready, failed or cancelled. Without `artifact`, that of `note` stays. A ready version becomes active in the same
+        transaction, unless a newer one is active or a user has rolled back since the upload (`auto_activate`)."""
         with self._db.write() as conn:
             version = _find(conn, versions.c.id == version_id)
             if version is None:
                 return False
             # Locks the workload before the version, as everywhere: no deadlock.
             workload = lock(conn, version.workload_id)
-            if not _end(conn, versions.c.id == version_id, state, message, artifact=artifact):
+            if not _end(conn, versions.c.id == version_id, state, message, **({"artifact": artifact} if artifact else {})):
                 return False
             metering.count_build(self._db, conn, workload.namespace, version.started_at, clock.now())
             if state is VersionState.FAILED:
@@ -137,11 +137,11 @@ class VersionStore:
             revision.bump(conn)
             return True
 
-    def note(self, version_id: str, message: str) -> None:
-        """Stores what a running build waits for."""
+    def note(self, version_id: str, message: str, artifact: str = "") -> None:
+        """Stores what a running build waits for, and the artifact that it may leave behind if it does not succeed."""
         with self._db.write() as conn:
             building = and_(versions.c.id == version_id, versions.c.state == VersionState.BUILDING)
-            if conn.execute(update(versions).where(building).values(message=message)).rowcount:
+            if conn.execute(update(versions).where(building).values(message=message, artifact=artifact)).rowcount:
                 revision.bump(conn)
 
     def cancel(self, version_id: str, message: str = "cancelled") -> bool:

@@ -264,6 +264,33 @@ def test_discard_removes_only_our_images(harness):
         harness.builder.discard(other)
 
 
+def test_a_failed_build_names_the_image_that_it_leaves(harness):
+    """So that the image can be removed with the version."""
+    spec, status = harness.build({**IMAGE, "handler.py": "raise RuntimeError('no import')\n"})
+    assert not status.ready and "no import" in status.message
+    repository, _, tag = status.artifact.removeprefix(f"{harness.registry.host}/").rpartition(":")
+    assert tag in harness.registry.tags(repository)
+    harness.builder.discard(status.artifact)
+    assert tag not in harness.registry.tags(repository)
+
+
+def test_a_running_build_names_its_image(harness, tmp_path):
+    """Also to the server that follows it after a restart."""
+    gate = tmp_path.parent / f"gate-{new_id(6)}"
+    spec = harness.spec({**HELLO, **_waiting(gate)})
+    harness.start(spec)
+    wait_until(harness.jobs, "the Job")
+    named = harness.builder.poll(spec.id)
+    harness.builder.close()
+    harness.builder = harness.new_builder()
+    harness.start(spec)
+    wait_until(lambda: harness.builder.poll(spec.id).artifact, "the image is known")
+    assert named.ready is None and harness.builder.poll(spec.id).artifact == named.artifact != ""
+    gate.touch()
+    status = harness.wait(spec)
+    assert (status.ready, status.artifact) == (False, named.artifact)
+
+
 def test_discard_raises_when_the_registry_is_unavailable(harness):
     harness.make(registry_host="127.0.0.1:9")
     with pytest.raises(BuilderUnavailable):

@@ -22,6 +22,7 @@ class Builder:
 
     broken: set[tuple[str, str]] = field(default_factory=set)
     names: dict[str, str] = field(default_factory=dict)
+    status: BuildStatus = field(default_factory=lambda: BuildStatus(ready=True, lines=("done",)))
 
     def start(self, build: BuildSpec, changed: Callable[[], None]) -> None:
         self.names[build.id] = build.name
@@ -29,7 +30,7 @@ class Builder:
 
     def poll(self, build_id: str) -> BuildStatus | None:
         self._act("poll", build_id)
-        return BuildStatus(ready=True, lines=("done",))
+        return self.status
 
     def cancel(self, build_id: str) -> None:
         self._act("cancel", build_id)
@@ -120,3 +121,37 @@ def test_a_build_that_cannot_be_cancelled_does_not_block_others(scene: Scene) ->
     for _ in range(3):
         scene.loop.tick()
     assert scene.states("a", "b") == [VersionState.CANCELLED, VersionState.READY]
+
+
+@pytest.mark.parametrize("fate", ["failed", "cancelled", "deleted"])
+def test_the_image_of_a_build_that_comes_to_nothing_is_removed_with_its_version(scene: Scene, fate: str) -> None:
+    scene.upload("a")
+    scene.builder.status = BuildStatus(ready=None, artifact="host/a:1")
+    scene.loop.tick()
+    scene.loop.tick()
+    version = scene.version("a")
+    assert (version.state, version.artifact) == (VersionState.BUILDING, "host/a:1")
+    match fate:
+        case "failed":
+            scene.builder.status = BuildStatus(ready=False, message="no import")
+            scene.loop.tick()
+            assert scene.states("a") == [VersionState.FAILED]
+        case "cancelled":
+            assert scene.store.versions.cancel(version.id)
+    assert scene.store.discards.list(9) == []
+    if fate == "deleted":
+        scene.store.workloads.mark_deleted(version.workload_id)
+        scene.store.workloads.remove(version.workload_id)
+    else:
+        assert scene.store.versions.remove(version.id) == version.code_key
+    assert scene.store.discards.list(9) == ["host/a:1"]
+
+
+def test_a_server_that_does_not_know_the_image_yet_does_not_forget_it(scene: Scene) -> None:
+    scene.upload("a")
+    scene.builder.status = BuildStatus(ready=None, artifact="host/a:1")
+    scene.loop.tick()
+    scene.loop.tick()
+    scene.builder.status = BuildStatus(ready=None, message="waiting")
+    scene.loop.tick()
+    assert (scene.version("a").message, scene.version("a").artifact) == ("waiting", "host/a:1")
