@@ -15,7 +15,7 @@ from sless.errors import ConfigError, SlessError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedRow:
-    """`action` is created, updated, unchanged, would create, or failed."""
+    """`action` is created, updated, unchanged or failed; in a dry run, would create, would update (what differs), or failed."""
 
     namespace: str
     kind: str
@@ -37,8 +37,8 @@ class ImportedRow:
 def import_operator(context: CommandContext, kubeconfig: Path, dry_run: bool) -> None:
     """Import functions, services, jobs and triggers of the earlier operator, for the same tenants.
 
-    Needs an operator's token, and SLESS_S3_ENDPOINT, SLESS_S3_ACCESS_KEY and SLESS_S3_SECRET_KEY of the storage with its code. Does not run
-    jobs. Safe to repeat: existing resources are updated.
+    Needs an operator's token, and SLESS_S3_ENDPOINT, SLESS_S3_ACCESS_KEY and SLESS_S3_SECRET_KEY of the storage with its code; a dry run,
+    too. Does not run jobs. Safe to repeat: existing resources are updated.
 
     \b
     Example:
@@ -50,23 +50,38 @@ def import_operator(context: CommandContext, kubeconfig: Path, dry_run: bool) ->
     rows: list[ImportedRow] = []
     for plan in read_plans(settings, kubeconfig):
         notes = list(plan.notes)
-        action = "failed" if plan.problem else "would create"
+        action = "failed"
         if plan.problem:
             notes.insert(0, plan.problem)
-        elif not dry_run:
+        else:
+            client = context.client.within(plan.namespace)
             try:
-                action = _bring(context.client.within(plan.namespace), plan, read_code(settings, plan))
+                package = read_code(settings, plan)
+                action = _planned(client, plan) if dry_run else _bring(client, plan, package)
             except (ClientError, SlessError, ConfigError) as error:
-                action = "failed"
                 notes.insert(0, str(getattr(error, "message", error)))
         rows.append(ImportedRow(namespace=plan.namespace, kind=plan.kind, name=plan.name, action=action, notes="; ".join(notes)))
     _print(context, rows)
 
 
+def _planned(client: Client, plan: Any) -> str:
+    try:
+        _resources_of(client, plan).get(plan.name)
+    except ClientError as error:
+        if error.status != 404:
+            raise
+        return "would create"
+    return "would update"
+
+
+def _resources_of(client: Client, plan: Any) -> Any:
+    return {"function": client.functions, "service": client.services, "job": client.jobs, "trigger": client.triggers}[plan.kind]
+
+
 def _bring(client: Client, plan: Any, package: bytes | None) -> str:
     """Creates or updates one object."""
     client.ensure_namespace()
-    resources: Any = {"function": client.functions, "service": client.services, "job": client.jobs, "trigger": client.triggers}[plan.kind]
+    resources = _resources_of(client, plan)
     action = "created"
     try:
         resources.create(plan.body)

@@ -40,9 +40,10 @@ def plan_of(item: Mapping[str, Any]) -> ImportPlan:
     if not NAMESPACE.fullmatch(namespace):
         problem = f"namespace {namespace}: expected a tenant's, such as sless-0123456789abcdef"
         return ImportPlan(namespace=namespace, kind=shown, name=name, body={}, problem=problem)
-    if kind == "Trigger":
-        return _trigger(namespace, name, spec)
-    return _workload(shown, namespace, name, item, spec)
+    try:
+        return _trigger(namespace, name, spec) if kind == "Trigger" else _workload(shown, namespace, name, item, spec)
+    except (TypeError, ValueError) as error:
+        return ImportPlan(namespace=namespace, kind=shown, name=name, body={}, problem=f"a field of spec has another type: {error}")
 
 
 def order_of(plan: ImportPlan) -> tuple[str, int, str]:

@@ -82,7 +82,9 @@ def test_tenants_move_here(start_product, kube_cluster, s3_server: S3Server, put
 
     tenant = product.tenant(SUB)
     code, rows = run(product, kubeconfig, s3_server, "--dry-run")
-    assert {name: row["action"] for name, row in rows.items() if row["action"] == "failed"} == {"old": "failed", "elsewhere": "failed"}
+    failed = {name for name, row in rows.items() if row["action"] == "failed"}
+    assert failed == {"old", "elsewhere", "gone"}, "also that the code of one is not there"
+    assert {row["action"] for name, row in rows.items() if name not in failed} == {"would create"}
     assert code == 1 and tenant.get("functions").json() == []
 
     code, rows = run(product, kubeconfig, s3_server)
@@ -109,5 +111,7 @@ def test_tenants_move_here(start_product, kube_cluster, s3_server: S3Server, put
     _, again = run(product, kubeconfig, s3_server)
     assert {row["action"] for name, row in again.items() if name not in failed} == {"unchanged"}
     assert tenant.get("functions/hello").json()["latest_version"] == 1
+    _, planned = run(product, kubeconfig, s3_server, "--dry-run")
+    assert {name: row["action"] for name, row in planned.items()} == dict.fromkeys(again, "would update") | dict.fromkeys(failed, "failed")
     tenant.patch("jobs/work", {"description": "moved"})
     assert tenant.get("jobs/work").json()["phase"] == "Succeeded"  # and it has not run

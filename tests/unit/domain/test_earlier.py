@@ -50,6 +50,9 @@ def test_a_job_keeps_its_number_and_result():
         (item("Function", runtime="ruby"), 'runtime "ruby"'),
         (item("Function", namespace="team", runtime="python3.11"), "namespace team"),
         (item("Trigger", type="mqtt"), 'type "mqtt"'),
+        (item("Function", runtime="python3.11", memoryMB="256Mi"), "a field of spec has another type: invalid literal"),
+        (item("Service", runtime="python3.11", env=[{"name": "A", "value": 1}, 3]), "a field of spec has another type"),
+        (item("Trigger", type="cron", schedule="* * * * *", preWarmSeconds=[]), "a field of spec has another type"),
     ],
 )
 def test_what_cannot_be_brought_says_why(given, problem):
