@@ -15,6 +15,7 @@ from sless.errors import SlessError
 from sless.host.memory import machine_memory_mb
 from sless.proxy.plane import DataPlane
 from sless.reconcile.leader import Leader
+from sless.reconcile.limit_notices import LimitNotices
 from sless.reconcile.loop import Loop
 from sless.reconcile.runs import RunsLoopLimits
 from sless.reconcile.scaler import Scaler
@@ -27,10 +28,12 @@ if TYPE_CHECKING:
     from sless.kube import Kube
 
 
-def tenant_use_loops(store: Store, plane: DataPlane, leader: Leader, durations: Durations) -> list[Loop]:
-    """None with SQLite, which has one server."""
+def tenant_loops(store: Store, plane: DataPlane, leader: Leader, durations: Durations) -> list[Loop]:
+    """Loops on every replica for the limits of tenants. With SQLite, which has one server, there is no use by others."""
+    notices = LimitNotices(store=store, noted=plane.limits_reached)
+    told = Loop(topic="limits", tick=notices.tick, interval_sec=durations.tick_sec, leader_only=False)
     if store.database.is_sqlite:
-        return []
+        return [told]
 
     def charge(calls: Mapping[str, int]) -> None:
         if plane.loop is not None and plane.loop.is_running():
@@ -40,7 +43,7 @@ def tenant_use_loops(store: Store, plane: DataPlane, leader: Leader, durations: 
         store=store, holder=store.holder, is_leader=leader.is_leader, calls=plane.routes.calls, runs=plane.run_room.own,
         charge=charge, set_runs=plane.run_room.set_others, durations=durations,
     )  # fmt: skip
-    return [Loop(topic="tenant use", tick=use.tick, interval_sec=durations.demand_sec, leader_only=False)]
+    return [told, Loop(topic="tenant use", tick=use.tick, interval_sec=durations.demand_sec, leader_only=False)]
 
 
 def run_limits_of(settings: Settings) -> RunsLoopLimits:

@@ -9,7 +9,7 @@ from functools import partial
 from time import monotonic
 
 from sless import ids, metrics
-from sless.app.adapters import RunQueue, connect_kube, make_flask, overview_reader, run_limits_of, scaler_of, tenant_use_loops
+from sless.app.adapters import RunQueue, connect_kube, make_flask, overview_reader, run_limits_of, scaler_of, tenant_loops
 from sless.app.database import holder_of, open_encrypted
 from sless.app.history import history_link
 from sless.app.later import Later
@@ -221,7 +221,7 @@ class Assembly:
                 Loop(topic="collect", tick=collector.tick, interval_sec=self.durations.collect_sec),
                 Loop(topic="prune", tick=collector.prune, interval_sec=self.durations.prune_sec),
                 Loop(topic="errors", tick=self.store.reconcile_errors.write, interval_sec=ERRORS_SEC, leader_only=False),
-                *tenant_use_loops(self.store, self.plane, self.leader, self.durations),
+                *tenant_loops(self.store, self.plane, self.leader, self.durations),
             ],
             self.leader.is_leader,
             partial(note_failure, self.store),

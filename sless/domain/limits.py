@@ -99,6 +99,14 @@ SCHEMA: dict[str, dict[str, Any]] = {
 """The fields of a request that sets limits."""
 
 
+class LimitExceeded(SlessError):
+    """A refusal because of a limit of the tenant."""
+
+    def __init__(self, limit: LimitName, code: Code, text: str, retry_after_sec: int | None = None) -> None:
+        super().__init__(code, text, retry_after_sec=retry_after_sec)
+        self.limit = limit
+
+
 @dataclass(frozen=True, slots=True)
 class TenantLimits:
     """Effective limits of a tenant."""
@@ -134,9 +142,9 @@ def short_text_of(name: LimitName, limits: TenantLimits) -> str:
     return f"limit {name} of the namespace: at most {limits[name]} {LIMITS[name].unit} ({LIMITS[name].text})"
 
 
-def refusal_of(name: LimitName, most: int, found: int, retry_after_sec: int | None = None) -> SlessError:
+def refusal_of(name: LimitName, most: int, found: int, retry_after_sec: int | None = None) -> LimitExceeded:
     """The error for an exceeded limit. The limit must have a `code`."""
     limit = LIMITS[name]
     assert limit.code is not None
     text = f"limit {name} of the namespace: expected at most {most} {limit.unit} ({limit.text}), found {found} with this request"
-    return SlessError(limit.code, text, retry_after_sec=retry_after_sec)
+    return LimitExceeded(name, limit.code, text, retry_after_sec)

@@ -12,6 +12,7 @@ from sless import assets, ids
 from sless.actor import Actor, acting
 from sless.config import Settings
 from sless.domain.function_urls import function_urls_of
+from sless.domain.limits import LimitExceeded
 from sless.domain.model import Kind
 from sless.domain.schemas import NAME_PATTERN
 from sless.domain.validate import expected_of, found_of, suggestion_of
@@ -94,8 +95,8 @@ def _view_of(row: Operation, usecases: Usecases, verifier: TokenVerifier, settin
         with acting(actor):
             try:
                 return view(ApiRequest(usecases=usecases, settings=settings, caller=caller, args=args, request_id=g.request_id))
-            except SlessError as error:
-                if error.code is Code.LIMIT_REACHED and "ns" in args:
+            except LimitExceeded as error:
+                if "ns" in args:
                     usecases.notifications.limit_reached(args["ns"], error)
                 raise
 

@@ -1,8 +1,8 @@
 """Proxy: a call from its accepted request to an instance and back, without ASGI or Flask.
 
 Table: `routes` the in-memory table · `live_route` one workload in it: slots, waiting calls · `wait_queue` limits of waiting calls, `demand`
-counts them · `live_endpoint` one instance: slots, idle connections · `policy` rules of an http trigger · `tenants` limits of calls ·
-`hosts` of functions
+counts them · `live_endpoint` one instance: slots, idle connections · `policy` rules of an http trigger · `tenants` limits of calls,
+`limits_reached` those to tell the tenants of · `hosts` of functions
 Kinds of calls: `relay` the fast path for small calls · `invoke` the start of the slow path, shared by /fn and …/invoke · `forward` one
 exchange with an instance, `upload` the body for it · `oneoff` one run per call, `run_room` how many at once, `large_event` its event ·
 `accepting` asynchronous calls · `invoker` calls for the control loops · `messages` AMQP messages as calls · `request` request and record ·
@@ -15,8 +15,8 @@ History: `recorder` collects it in batches · `outbox` batches not written yet �
 `history_sink` the recorder's own thread
 Other: `sweep` the clock of all calls · `status_lines` reason phrases · `plane` assembles all of it
 
-Decision: everything but `recorder`, `run_room` and the polling thread of `routes` belongs to one event loop and takes no lock. Threads
-enter through `RouteTable.wake`, `Recorder.add_lines` and `LoopInvoker.begin` only.
+Decision: everything but `recorder`, `run_room`, `limits_reached` and the polling thread of `routes` belongs to one event loop and takes no
+lock. Threads enter through `RouteTable.wake`, `Recorder.add_lines`, `LoopInvoker.begin` and `WaitQueue.depth` only.
 
 Decision: history is written by a process of its own (`store.history_process`). Writing costs as much processor time as proxying, and a
 thread that shares the interpreter with the loop added most of the tail: 90 instead of 53 µs per call. The loop makes compact records;

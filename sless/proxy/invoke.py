@@ -15,6 +15,7 @@ from sless.proxy.forward import Forwarder, Forwarding
 from sless.proxy.heads import client_of
 from sless.proxy.isolation import check_isolated, isolated
 from sless.proxy.large_event import EventReader
+from sless.proxy.limits_reached import LimitsReached
 from sless.proxy.live_route import LiveRoute
 from sless.proxy.oneoff import OneOffRunner, outcome_answer, run_failure, run_spec
 from sless.proxy.policy import TokenCheck
@@ -50,6 +51,7 @@ class InvokeParts:
     async_settings: AsyncSettings
     events: EventReader
     bodies: Bodies
+    limits_reached: LimitsReached
 
 
 class Invocations:
@@ -68,6 +70,7 @@ class Invocations:
                 await check_trigger(live, incoming)
             await self._admit(live)
         except SlessError as error:
+            self._parts.limits_reached.note(incoming.namespace, error)
             await refuse(incoming.caller, error, incoming.request.request_id or new_call_id(), extra_of(incoming, self._parts.table))
             return error.status
         return await self._recorded(live, incoming, extra or [])
@@ -103,6 +106,7 @@ class Invocations:
                 return await self._accept(live, call, incoming, extra)
             await self._serve(live, call, incoming, extra)
         except SlessError as error:
+            self._parts.limits_reached.note(incoming.namespace, error)
             call.http_status = error.status
             call.finish(CallStatus.TIMEOUT if error.code is Code.TIMEOUT else CallStatus.FAILED, error.message)
             call.response_bytes = await refuse(incoming.caller, error, call.request_id, extra)

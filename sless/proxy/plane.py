@@ -24,6 +24,7 @@ from sless.proxy.heads import Trust
 from sless.proxy.invoke import Invocations, InvokeParts
 from sless.proxy.invoker import LoopInvoker
 from sless.proxy.large_event import EventReader
+from sless.proxy.limits_reached import LimitsReached
 from sless.proxy.live_endpoint import LiveEndpoint
 from sless.proxy.logs import FRESH_SEC, LogPuller
 from sless.proxy.messages import MessageCalls
@@ -72,6 +73,7 @@ class DataPlane:
         """None until `start`."""
         self.sweep = Sweep()
         self.waiting = parts.waiting
+        self.limits_reached = LimitsReached()
         self.recorder = Recorder(parts.history, observer=_count)
         self.demand = DemandMeter(lambda: self.routes.live_routes(), parts.demand_changed)
         self.routes = RouteTable(
@@ -93,6 +95,7 @@ class DataPlane:
             InvokeParts(
                 table=self.routes, forwarder=self.forwarder, recorder=self.recorder, oneoff=self.oneoff, acceptor=self.acceptor,
                 async_settings=_async_settings(settings), events=self.events, bodies=self.bodies,
+                limits_reached=self.limits_reached,
             )
         )  # fmt: skip
 

@@ -9,6 +9,7 @@ from sqlalchemy import Connection, RowMapping, delete, select, update
 from sless import clock
 from sless.domain.audit import Note
 from sless.domain.callback import CallbackStatus
+from sless.domain.limits import LimitExceeded
 from sless.domain.model import Run
 from sless.domain.notice import Notice, NoticeEvent, notice_body, notice_id_of
 from sless.errors import NotFound
@@ -59,10 +60,11 @@ class NoticeStore(DeliveryStore[Notice]):
             changes = ({"field": "notify_url"},)
             audit.note(conn, Note(namespace=namespace, kind="notifications", name=namespace, verb="update", changes=changes))
 
-    def add(self, namespace: str, event: NoticeEvent, *, once: tuple[object, ...], facts: Mapping[str, Any]) -> None:
-        """Adds a notice in a separate transaction."""
+    def limit_reached(self, namespace: str, error: LimitExceeded) -> None:
+        """Once per hour and limit, in a transaction of its own."""
+        facts = {"limit": str(error.limit), "message": error.message}
         with self._db.write() as conn:
-            notify(self._db, conn, namespace, event, once=once, facts=facts)
+            notify(self._db, conn, namespace, NoticeEvent.LIMIT_REACHED, once=(error.limit, hour_of(clock.now())), facts=facts)
 
     def list_in(self, namespace: str) -> list[Notice]:
         """Newest first."""

@@ -2,13 +2,11 @@
 
 from typing import Any
 
-from sless import clock
 from sless.domain.addresses import parse_allowed
 from sless.domain.callback import parse_callback_url
-from sless.domain.notice import NoticeEvent
+from sless.domain.limits import LimitExceeded
 from sless.domain.validate import mistakes_of
-from sless.errors import Invalid, SlessError
-from sless.store.notices import hour_of
+from sless.errors import Invalid
 from sless.tokens import Caller
 from sless.usecases.parts import UseCaseParts
 
@@ -32,9 +30,7 @@ class Notifications:
         self._store.notices.set_url(namespace, url)
         return url
 
-    def limit_reached(self, namespace: str, error: SlessError) -> None:
+    def limit_reached(self, namespace: str, error: LimitExceeded) -> None:
         """Stores a notice, once per hour and limit."""
-        facts = {"message": error.message}
-        what = error.message.partition(":")[0]
-        self._store.notices.add(namespace, NoticeEvent.LIMIT_REACHED, once=(what, hour_of(clock.now())), facts=facts)
+        self._store.notices.limit_reached(namespace, error)
         self._parts.wake("notices")

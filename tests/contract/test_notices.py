@@ -5,6 +5,7 @@ import hmac
 import json
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,11 +13,15 @@ import pytest
 from sless import clock, metrics
 from sless.domain.addresses import parse_allowed
 from sless.domain.callback import CallbackStatus
+from sless.domain.limits import LimitName, refusal_of
 from sless.domain.model import CallStatus, Kind, Observed, TriggerType, VersionState
+from sless.errors import Code, SlessError
 from sless.outbound import Outbound
+from sless.proxy.limits_reached import LimitsReached
 from sless.reconcile.callbacks import CallbacksLoop
+from sless.reconcile.limit_notices import LimitNotices
 from sless.reconcile.outbox import NoticeOutbox
-from sless.store import Store
+from sless.store import Store, open_store
 from tests.builders import make_run
 from tests.contract.rest_harness import Rest
 from tests.contract.store_steps import claim_run
@@ -88,6 +93,38 @@ def test_a_reached_limit_is_told_once_an_hour(told: Rest) -> None:
     told.store.tenants.set_limits(told.namespace, {"functions": 1})
     for name in ("b", "c"):
         assert told.post("functions", {"name": name, "runtime": "python3.11"}).status_code == 403
+    assert events(told) == [("limit.reached", "")]
+    body = json.loads(told.store.notices.list_in(told.namespace)[0].body)
+    assert body["limit"] == "functions" and "at most 1" in body["message"]
+
+
+def test_the_limit_of_builds_is_told_too(told: Rest) -> None:
+    told.store.tenants.set_limits(told.namespace, {"builds_per_hour": 0})
+    assert told.upload("hello").status_code == 429
+    assert events(told) == [("limit.reached", "")]
+
+
+def test_limits_of_calls_are_told_once_an_hour(told: Rest) -> None:
+    noted = LimitsReached()
+    loop = LimitNotices(store=told.store, noted=noted)
+    calls, memory = refusal_of(LimitName.CALLS_PER_MINUTE, 3, 4), refusal_of(LimitName.MEMORY_MB, 64, 128)
+    for error in (calls, memory, calls, SlessError(Code.OVERLOADED, "no limit of a tenant")):
+        noted.note(told.namespace, error)
+    noted.note("sless-without-a-url", calls)
+    loop.tick()
+    noted.note(told.namespace, calls)
+    assert noted.take() == {}, "not again within the hour"
+    bodies = [json.loads(item.body) for item in told.store.notices.list_in(told.namespace)]
+    assert sorted(body["limit"] for body in bodies) == ["calls_per_minute", "memory_mb"]
+
+
+def test_a_limit_is_told_later_if_the_database_is_away(told: Rest, tmp_path: Path) -> None:
+    noted, away = LimitsReached(), open_store(f"sqlite:///{tmp_path}/empty.db", durable=False)
+    noted.note(told.namespace, refusal_of(LimitName.CALLS_PER_MINUTE, 3, 4))
+    with pytest.raises(SlessError):
+        LimitNotices(store=away, noted=noted).tick()  # no tables
+    away.close()
+    LimitNotices(store=told.store, noted=noted).tick()
     assert events(told) == [("limit.reached", "")]
 
 

@@ -73,6 +73,20 @@ def test_operators_see_the_calls_that_wait(quick: Product, tenant: Tenant) -> No
     assert queue()["waiting"] == 0
 
 
+def test_a_tenant_is_told_that_its_calls_reached_a_limit(quick: Product, tenant: Tenant) -> None:
+    tenant.post("ensure")
+    assert tenant.call("PUT", "notifications", json={"notify_url": "https://example.invalid/hook"}).status_code == 200
+    quick.tenant(OPERATOR).call("PUT", f"/v1/operator/tenants/{tenant.namespace}/limits", json={"calls_per_minute": 1})
+    path = tenant.deploy("one", PID)
+    wait_until(lambda: tenant.get(path).status_code == 429, "the limit is reached")
+
+    def told() -> list[tuple[str]]:
+        with sqlite3.connect(quick.place.data_dir / "sless.db") as database:
+            return database.execute("SELECT event FROM notices WHERE namespace = ?", (tenant.namespace,)).fetchall()
+
+    wait_until(lambda: told() == [("limit.reached",)], "it is told")
+
+
 def test_stored_calls_start_an_instance_too(tenant: Tenant) -> None:
     tenant.deploy("later", PID, idle_seconds=1)
     tenant.post("triggers", {"name": "nightly", "type": "cron", "function_ref": "later", "schedule": "0 4 1 1 *"})
