@@ -37,6 +37,8 @@ class Revocations:
             token_id = claims.get("jti")
         if not isinstance(token_id, str) or not token_id:
             raise Invalid(Detail(field="token", message="expected a token that has a jti, or the jti itself"))
+        if "\0" in token_id:
+            raise Invalid(Detail(field="jti", message="expected text without NUL characters"))
         now = clock.now()
         expires_at = datetime.fromtimestamp(claims["exp"], UTC) if "exp" in claims else now + KEPT
         revoked = RevokedToken(

@@ -148,6 +148,7 @@ def test_revoking_a_token(rest: Rest) -> None:
     rest.post(TOKENS, {"jti": "other"}, sub=OPERATOR)
     assert [item["jti"] for item in rest.get(TOKENS, sub=OPERATOR).json] == ["other", claims_of(rest)["jti"]]
     assert rest.post(TOKENS, {}, sub=OPERATOR).status_code == 400
+    assert rest.post(TOKENS, {"jti": "a\0"}, sub=OPERATOR).status_code == 400
     assert rest.post(TOKENS, {"token": "x.y.z"}, sub=OPERATOR).status_code == 400
     assert [entry["action"] for entry in rest.get("audit", sub=OPERATOR).json] == ["token.revoke"]
 
