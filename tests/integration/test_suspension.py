@@ -24,7 +24,7 @@ def alive(pid: int) -> bool:
         return False
 
 
-def test_a_suspended_function_stops_and_loses_nothing(start_product) -> None:
+def test_a_suspended_tenant_stops_and_loses_nothing(start_product) -> None:
     product: Product = start_product(SLESS_OPERATOR_SUBS=OPERATOR)
     tenant, operator = product.tenant("alice"), product.tenant(OPERATOR)
     url = tenant.deploy("web", {"handler.py": HANDLER})
@@ -46,6 +46,34 @@ def test_a_suspended_function_stops_and_loses_nothing(start_product) -> None:
     assert operator.post(f"{path}/resume").status_code == 200
     wait_until(lambda: tenant.call("GET", url).status_code == 200, "the function answers again")
     wait_until(lambda: tenant.invocation("once", running)["status"] == "running", "the run has started again")
+
+
+def test_one_suspended_function_stops_and_the_others_go_on(start_product) -> None:
+    product: Product = start_product(SLESS_OPERATOR_SUBS=OPERATOR)
+    tenant, operator = product.tenant("alice"), product.tenant(OPERATOR)
+    url, other = (tenant.deploy(name, {"handler.py": HANDLER}) for name in ("web", "other"))
+    tenant.post("triggers", {"name": "tick", "type": "cron", "function_ref": "web", "schedule": "0 3 * * *"})
+    pid, others = (tenant.call("GET", path).json()["pid"] for path in (url, other))
+
+    path = f"/v1/operator/tenants/{tenant.namespace}/functions/web"
+    assert operator.post(f"{path}/suspend", {"reason": "port scans"}).status_code == 200
+    refused = tenant.call("GET", url)
+    assert (refused.status_code, refused.headers["X-Sless-Error"]) == (503, "suspended") and "port scans" in refused.json()["error"]
+    wait_until(lambda: not alive(pid), "its instance has ended")
+    assert tenant.call("GET", other).json()["pid"] == others
+    for write in (
+        tenant.patch("functions/web", {"memory_mb": 256}),
+        tenant.upload("web", HANDLER + "\n"),
+        tenant.post("triggers/tick/fire"),
+    ):
+        assert write.status_code == 403 and "port scans" in write.json()["error"]
+    tick = tenant.get("triggers/tick").json()
+    assert not tick["active"] and "port scans" in tick["message"]
+    assert tenant.patch("functions/other", {"description": "x"}).status_code == 200
+
+    assert operator.post(f"{path}/resume").status_code == 200
+    wait_until(lambda: tenant.call("GET", url).status_code == 200, "the function answers again")
+    assert tenant.get("triggers/tick").json()["active"]
 
 
 def test_a_revoked_token_is_refused_for_calls_and_the_interface(start_product) -> None:
