@@ -20,11 +20,12 @@ from sless.builder import fetch_context, push_image
 from sless.builder.builder_fit import BuilderFit
 from sless.builder.builder_namespace import PULL_SECRET, PUSH_SECRET
 from sless.builder.context import ENV_FOLDER, ENV_KEY, env_file_of
-from sless.kube.names import BUILD, NAME, NAMESPACE, ROLE_BUILD, VERSION, WORKLOAD, build_of, labels_of
+from sless.kube.names import BUILD, INSTALLATION, NAME, NAMESPACE, ROLE_BUILD, VERSION, WORKLOAD, build_of, labels_of
 from sless.kube.pods import CONTAINER_SECURITY, DISK_REQUEST, UID, pull_policy_of
 
 Json = dict[str, Any]
 
+TAG_LABEL = "sless.dev/tag"
 ARTIFACT = "sless.dev/artifact"
 """Annotation with the image that the Job builds, for a server that did not create the Job."""
 FETCHER = "fetch"
@@ -207,6 +208,7 @@ def _kaniko(fit: BuilderFit, build: BuildJob) -> Json:
         "--no-push",
         f"--oci-layout-path={IMAGE}/{push_image.LAYOUT}",
         *(f"--build-arg={name}={value}" for name, value in sorted(build.build_args.items())),
+        *image_labels_of(fit, build),
         "--log-format=text",
         *([f"--insecure-registry={fit.insecure_registry}"] if fit.insecure_registry else []),
         *fit.args,
@@ -225,7 +227,7 @@ def _buildah(fit: BuilderFit, build: BuildJob) -> Json:
     auth = [f"--authfile={_PULL_CONFIGS['buildah']}/config.json"] if fit.pull_secret else []
     bud = [
         "buildah", "--storage-driver=vfs", "bud", "--isolation=chroot", verify, *auth, f"--volume={ENV_FOLDER}:{ENV_FOLDER}:ro",
-        *(f"--build-arg={name}={value}" for name, value in sorted(build.build_args.items())),
+        *(f"--build-arg={name}={value}" for name, value in sorted(build.build_args.items())), *image_labels_of(fit, build),
         *fit.args, f"--file={WORKSPACE}/Dockerfile", f"--tag={build.reference}", WORKSPACE,
     ]  # fmt: skip
     save = ["buildah", "--storage-driver=vfs", "push", build.reference, f"oci:{IMAGE}/{push_image.LAYOUT}:image"]
@@ -237,6 +239,12 @@ def _buildah(fit: BuilderFit, build: BuildJob) -> Json:
         "appArmorProfile": {"type": "Unconfined"},
     }
     return {"command": _literal(["sh", "-c", f"{shlex.join(bud)} && {shlex.join(save)}"]), "securityContext": security}
+
+
+def image_labels_of(fit: BuilderFit, build: BuildJob) -> list[str]:
+    """A registry deletes an image by its digest, with all of its tags. The labels give each tag a digest of its own, even if the builder
+    makes reproducible images, so no other version and no other installation loses its image."""
+    return [f"--label={INSTALLATION}={fit.installation}", f"--label={TAG_LABEL}={build.reference.rpartition(':')[2]}"]
 
 
 def _python(module: ModuleType, *arguments: str) -> list[str]:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from sless.builder.check_job import Check, check_job_of
+from sless.builder.kubernetes import make_kubernetes_builder
 from sless.domain.durations import Durations
 from sless.domain.model import Version, VersionState
 from sless.domain.ports import BuilderUnavailable, BuildStatus
@@ -268,7 +269,7 @@ def test_a_failed_build_names_the_image_that_it_leaves(harness):
     """So that the image can be removed with the version."""
     spec, status = harness.build({**IMAGE, "handler.py": "raise RuntimeError('no import')\n"})
     assert not status.ready and "no import" in status.message
-    repository, _, tag = status.artifact.removeprefix(f"{harness.registry.host}/").rpartition(":")
+    repository, tag = repository_of(harness, status), status.artifact.rpartition(":")[2]
     assert tag in harness.registry.tags(repository)
     harness.builder.discard(status.artifact)
     assert tag not in harness.registry.tags(repository)
@@ -289,6 +290,28 @@ def test_a_running_build_names_its_image(harness, tmp_path):
     gate.touch()
     status = harness.wait(spec)
     assert (status.ready, status.artifact) == (False, named.artifact)
+
+
+def test_installations_share_a_registry(harness):
+    """The same tenant and code in two installations are two images."""
+    spec, one = harness.build(IMAGE)
+    harness.builder.close()
+    other = make_kubernetes_builder(
+        harness.settings, harness.kube, "inst-4567", harness.code, harness.contexts, durations=harness.durations
+    )  # fmt: skip
+    harness.builder = other
+    again = replace(spec, id=new_id())
+    harness.start(again)
+    two = harness.wait(again)
+    assert "belongs to another installation" in two.message, "in one cluster, they share no tenant"
+    repository, tags = repository_of(harness, one), [status.artifact.rpartition(":")[2] for status in (one, two)]
+    assert sorted(harness.registry.tags(repository)) == sorted(tags)
+    other.discard(two.artifact)
+    assert harness.registry.tags(repository) == [tags[0]]
+
+
+def repository_of(harness: KubernetesBuilderHarness, status: BuildStatus) -> str:
+    return status.artifact.removeprefix(f"{harness.registry.host}/").rpartition(":")[0]
 
 
 def test_discard_raises_when_the_registry_is_unavailable(harness):

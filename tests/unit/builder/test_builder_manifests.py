@@ -63,6 +63,8 @@ def test_kaniko_arguments_include_those_of_the_settings():
         "--no-push",
         "--oci-layout-path=/image/layout",
         "--build-arg=RUNTIME_IMAGE=mirror/python:1",
+        "--label=sless.dev/installation=inst",
+        "--label=sless.dev/tag=t",
         "--log-format=text",
         "--insecure-registry=r:5000",
         "--verbosity=debug",
@@ -75,7 +77,7 @@ def test_buildah_builds_and_saves_the_image():
     script = builder_of(builder="buildah")["command"][2]
     build, save = script.split(" && ")
     assert "bud --isolation=chroot --tls-verify=false --volume=/sless-build:/sless-build:ro" in build
-    assert "--verbosity=debug" in build and build.endswith("/workspace")
+    assert "--label=sless.dev/installation=inst --label=sless.dev/tag=t --verbosity=debug" in build and build.endswith("/workspace")
     assert save.endswith(" push r:5000/p/hello:t oci:/image/layout:image")
 
 
