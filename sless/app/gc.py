@@ -2,16 +2,18 @@
 
 A running server removes most of them by itself (`reconcile.collect`). Some are left after a crash between storing code and its version, or
 when a registry did not respond. Only objects with this installation's id are removed, so several installations may share a bucket and a
-registry.
+registry. If a zipapp runs it, it also removes what earlier builds of the zipapp have unpacked.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 
 from sless import clock, ids
 from sless.app.database import open_encrypted
+from sless.app.garbage import Garbage
+from sless.app.zipapps import old_builds
 from sless.builder import make_local_builder
 from sless.code import open_code_store
 from sless.code.contexts import open_context_store
@@ -29,24 +31,16 @@ YOUNG = timedelta(hours=1)
 _ALL = 100_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Garbage:
-    """`kind` is code, context or artifact (an image, or installed dependencies). `remove` deletes it for good."""
-
-    kind: str
-    name: str
-    size_bytes: int | None
-    remove: Callable[[], None]
-
-
-def collect(settings: Settings, *, dry_run: bool, young: timedelta = YOUNG) -> list[Garbage]:
-    """Removes the garbage, unless `dry_run`, and returns it. Raises SlessError, ConfigError."""
+def collect(settings: Settings, *, dry_run: bool, young: timedelta = YOUNG, zipapp: tuple[Path, Path] | None = None) -> list[Garbage]:
+    """Removes the garbage, unless `dry_run`, and returns it. `zipapp` is the file that runs, and the folder into which it unpacks itself.
+    Raises SlessError, ConfigError."""
     store = open_encrypted(settings)
     builder: Builder | None = None
     try:
         installation = store.meta_ensure("installation", ids.new_id(8))
         builder = _builder_of(settings, installation)
         found = [*_code(settings, store, installation, young), *_contexts(settings, store, installation), *_artifacts(store, builder)]
+        found += old_builds(*zipapp) if zipapp else []
         if not dry_run:
             _remove(store, found)
         return found

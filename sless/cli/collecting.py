@@ -1,5 +1,8 @@
 """`gc`, for operators."""
 
+import os
+import sys
+import zipfile
 from pathlib import Path
 
 import click
@@ -18,7 +21,7 @@ from sless.errors import SlessError
 @database_url_option
 @click.option("--output", type=click.Choice(["text", "json"]), default="text", envvar="SLESS_OUTPUT", help="Output format.")
 def gc(dry_run: bool, output: str, **options: Path | str | None) -> None:
-    """Remove unused data: code without a version, old build contexts, images of removed versions.
+    """Remove unused data: code without a version, old build contexts, images of removed versions, unpacked zipapps of earlier builds.
 
     The server may run, and other installations may use the same bucket and registry: only data with this installation's id is removed.
 
@@ -31,7 +34,7 @@ def gc(dry_run: bool, output: str, **options: Path | str | None) -> None:
 
     try:
         with acting(shell_actor()):
-            removed = collect(settings, dry_run=dry_run)
+            removed = collect(settings, dry_run=dry_run, zipapp=find_zipapp())
     except SlessError as error:
         raise click.ClickException(error.message) from error
     rows = [{"kind": item.kind, "name": item.name, "size_bytes": item.size_bytes} for item in removed]
@@ -41,3 +44,9 @@ def gc(dry_run: bool, output: str, **options: Path | str | None) -> None:
     elif rows:
         print_table(("KIND", "NAME", "BYTES"), [tuple(row.values()) for row in rows])
     say(f"{'Would remove' if dry_run else 'Removed'} {len(rows)} things, {size} bytes of code")
+
+
+def find_zipapp() -> tuple[Path, Path] | None:
+    """The zipapp that runs, and the folder into which it unpacks itself; None if this is another installation."""
+    root, archive = os.environ.get("SHIV_ROOT"), Path(sys.argv[0]).resolve()
+    return (archive, Path(root)) if root and zipfile.is_zipfile(archive) else None

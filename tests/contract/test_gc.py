@@ -1,5 +1,6 @@
 """`sless gc`: removes what nothing refers to, and only of its own installation."""
 
+import fcntl
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -111,6 +112,22 @@ def test_dependencies_of_removed_versions_go(tmp_path: Path) -> None:
     gc.collect(settings, dry_run=False, young=NOW)
     assert gc.collect(settings, dry_run=True, young=NOW) == []
     shutil.rmtree(settings.data_dir)
+
+
+def test_unpacked_zipapps_of_earlier_builds_go_unless_they_run(settings: Settings, tmp_path: Path) -> None:
+    root = tmp_path / "cache"
+    for name in ("sless.pyz_one", "sless.pyz_runs", "other.pyz_one"):
+        (root / name / "site-packages").mkdir(parents=True)
+    zipapp = tmp_path / "sless.pyz", root
+    with (root / ".sless.pyz_runs_used").open("a") as used:
+        fcntl.flock(used, fcntl.LOCK_SH)
+        for dry_run in (True, False):
+            (found,) = gc.collect(settings, dry_run=dry_run, zipapp=zipapp)
+            assert (found.kind, found.name) == ("zipapp", str(root / "sless.pyz_one"))
+            assert (root / "sless.pyz_one").exists() == dry_run
+    assert sorted(path.name for path in root.iterdir() if path.is_dir()) == ["other.pyz_one", "sless.pyz_runs"]
+    assert [item.name for item in gc.collect(settings, dry_run=False, zipapp=zipapp)] == [str(root / "sless.pyz_runs")]
+    assert gc.collect(settings, dry_run=True, zipapp=(tmp_path / "sless.pyz", tmp_path / "none")) == []
 
 
 def test_a_key_names_its_installation() -> None:

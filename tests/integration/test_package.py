@@ -2,6 +2,8 @@
 
 import ast
 import fcntl
+import functools
+import json
 import os
 import re
 import shutil
@@ -289,10 +291,18 @@ class TestZipapp:
         variables = {"PATH": os.defpath, "HOME": str(zipapp_home)}
         assert _version.__version__ in run_well(bare_python(), "-s", zipapp, "version", cwd=tmp_path, env=variables)
 
-    def test_the_first_start_of_a_build_removes_unused_older_ones(self, zipapp_home: Path):
+    def test_the_first_start_of_a_build_removes_unused_older_ones(self, zipapp: Path, zipapp_home: Path, tmp_path: Path):
+        """And `sless gc` those that were in use then."""
         names = sorted(path.name for path in (zipapp_home / ".cache" / "sless").iterdir() if not path.name.startswith("."))
         assert names[:2] == ["other_old", next(name for name in names if "running" not in name and name.startswith("sless.pyz_"))]
         assert len(names) == 3 and "sless.pyz_old" not in names and "sless.pyz_running" in names
+        run = functools.partial(run_well, bare_python(), "-s", zipapp, cwd=tmp_path, env={"PATH": os.defpath, "HOME": str(zipapp_home)})
+        run("migrate", "--data-dir", tmp_path / "data")
+        for options in (("--dry-run",), ()):
+            (found,) = json.loads(run("gc", "--output", "json", "--data-dir", tmp_path / "data", *options))
+            assert found["kind"] == "zipapp" and found["name"].endswith("/sless.pyz_running")
+        left = {path.name for path in (zipapp_home / ".cache" / "sless").iterdir() if not path.name.startswith(".")}
+        assert left == {*names} - {"sless.pyz_running"}
 
     def test_bytecode_is_kept_despite_the_environment(self, zipapp_home: Path):
         assert list((zipapp_home / ".cache" / "sless").rglob("sless/cli/__pycache__/main.*.pyc"))
