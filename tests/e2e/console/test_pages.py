@@ -84,14 +84,14 @@ def test_search_and_filters(console: Console, page: Page) -> None:
     rows = page.locator("#list tbody tr")
     page.keyboard.press("/")
     page.keyboard.type("nothing like it")
-    expect(page.get_by_text("Nothing matches.")).to_be_visible()
+    expect(page.get_by_text("No items match the filters.")).to_be_visible()
     page.get_by_role("button", name="Clear the filters").click()
     expect(rows.first).to_be_visible()
     page.get_by_role("button", name="Services").click()
-    expect(page.get_by_text("Nothing matches.")).to_be_visible()
+    expect(page.get_by_text("No items match the filters.")).to_be_visible()
     assert page.url.endswith("?kind=service")
     page.reload()
-    expect(page.get_by_text("Nothing matches.")).to_be_visible()
+    expect(page.get_by_text("No items match the filters.")).to_be_visible()
 
 
 def test_the_policy_stops_inline_scripts(console: Console) -> None:

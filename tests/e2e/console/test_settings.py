@@ -42,7 +42,7 @@ def test_a_schedule_explains_itself_and_fires(console: Console, page: Page) -> N
     page.get_by_role("button", name="Create").click()
     expect(page).to_have_url(f"{console.base}/triggers/nightly")
     page.get_by_role("button", name="Fire now").click()
-    page.get_by_role("link", name="See the call").click()
+    page.get_by_role("link", name="View call").click()
     expect(page.locator("main")).to_contain_text("schedule")
 
 
