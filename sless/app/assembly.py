@@ -12,8 +12,7 @@ from sless import ids, metrics
 from sless.app.adapters import RunQueue, connect_kube, make_flask, overview_reader, run_limits_of, scaler_of, tenant_loops
 from sless.app.database import holder_of, open_encrypted
 from sless.app.history import history_link
-from sless.app.later import Later
-from sless.app.shutdown import run_steps
+from sless.app.lifecycle import Later, run_steps
 from sless.asgi import Application, ApplicationParts
 from sless.backend import make_local_backend
 from sless.builder import make_local_builder
@@ -35,7 +34,7 @@ from sless.reconcile.cron import TICK_SEC, CronLoop
 from sless.reconcile.decide import IMPORTS_AT_ONCE
 from sless.reconcile.demand import DemandLoop
 from sless.reconcile.events import EventsLoop, Listeners
-from sless.reconcile.failure import ERRORS_SEC, note_failure
+from sless.reconcile.failures import ERRORS_SEC, note_failure
 from sless.reconcile.instances import InstancesLoop
 from sless.reconcile.leader import Leader
 from sless.reconcile.loop import Loop, Loops

@@ -7,10 +7,9 @@ from typing import BinaryIO
 import click
 
 from sless.actor import acting
-from sless.cli.data_folder import hold_data_folder
+from sless.cli.installation import hold_data_folder, shell_actor
 from sless.cli.output import say
 from sless.cli.server_commands import ServerCommand, data_dir_option, load_settings
-from sless.cli.shell_actor import shell_actor
 from sless.errors import ConfigError
 
 database_url_option = click.option("--database-url", help="Database; default: SLESS_DATABASE_URL, or SQLite in the data folder.")

@@ -9,9 +9,9 @@ import click
 
 from sless.actor import acting
 from sless.cli.backup_commands import database_url_option
+from sless.cli.installation import shell_actor
 from sless.cli.output import print_json, print_table, say
 from sless.cli.server_commands import ServerCommand, data_dir_option, load_settings
-from sless.cli.shell_actor import shell_actor
 from sless.errors import SlessError
 
 

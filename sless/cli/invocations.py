@@ -138,27 +138,6 @@ def retry(context: CommandContext, name: str, invocation: str, service: bool, wa
         say(f"Invocation {accepted['id']} is {accepted['status']}")
 
 
-@click.command("callback-key")
-@click.option("--rotate", is_flag=True, help="Create a new key; the old one also signs for 24 hours.")
-@client_command
-def callback_key(context: CommandContext, rotate: bool) -> None:
-    """Print the key that signs the callbacks of asynchronous calls.
-
-    The printed text is the key. A genuine callback has the header X-Sless-Signature: v1=HEX, where HEX is the HMAC-SHA256 of the header
-    X-Sless-Timestamp, the callback URL and the body, with a dot after each of the first two.
-
-    \b
-    Examples:
-      sless callback-key
-      sless callback-key --rotate
-    """
-    found = context.client.rotate_callback_key() if rotate else context.client.callback_key()
-    if context.as_json:
-        print_json(found)
-    else:
-        click.echo(found["key"])
-
-
 def print_invocation(context: CommandContext, found: dict[str, Any]) -> None:
     if context.as_json:
         print_json(found)

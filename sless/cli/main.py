@@ -81,7 +81,7 @@ HOMES: dict[str, str] = {
     "gc": "collecting:gc",
     "notify": "notifying:notify",
     "audit": "auditing:audit",
-    "callback-key": "invocations:callback_key",
+    "callback-key": "notifying:callback_key",
     "terraform": "terraform_commands:terraform",
     "login": "login:login",
     "whoami": "login:whoami",

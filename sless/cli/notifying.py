@@ -1,4 +1,4 @@
-"""`notify`."""
+"""`notify` and `callback-key`: what sless posts to users' URLs, signed."""
 
 import click
 
@@ -29,3 +29,24 @@ def notify(context: CommandContext, address: str | None, off: bool) -> None:
         click.echo(found["notify_url"])
     else:
         say("Failures are not reported; `sless notify URL` sets an address")
+
+
+@click.command("callback-key")
+@click.option("--rotate", is_flag=True, help="Create a new key; the old one also signs for 24 hours.")
+@client_command
+def callback_key(context: CommandContext, rotate: bool) -> None:
+    """Print the key that signs the callbacks of asynchronous calls.
+
+    The printed text is the key. A genuine callback has the header X-Sless-Signature: v1=HEX, where HEX is the HMAC-SHA256 of the header
+    X-Sless-Timestamp, the callback URL and the body, with a dot after each of the first two.
+
+    \b
+    Examples:
+      sless callback-key
+      sless callback-key --rotate
+    """
+    found = context.client.rotate_callback_key() if rotate else context.client.callback_key()
+    if context.as_json:
+        print_json(found)
+    else:
+        click.echo(found["key"])

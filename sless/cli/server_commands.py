@@ -76,7 +76,7 @@ def serve(lifeline_fd: int | None, opens: bool, **options: Any) -> None:
     settings = load_settings(**options)
     from sless import app, log, server
     from sless.cli.console_link import greet
-    from sless.cli.data_folder import hold_data_folder
+    from sless.cli.installation import hold_data_folder
 
     log.configure(settings.log_level)
     for sentence in unread_names(os.environ):

@@ -1,4 +1,7 @@
-"""Packs a folder as a reproducible zip: file times and order on disk do not matter."""
+"""Packs a folder as a reproducible zip: file times and order on disk do not matter.
+
+Built-in patterns, then those of `.slessignore` in the syntax of .gitignore, decide which files are left out.
+"""
 
 import io
 import os
@@ -7,16 +10,35 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sless.client.ignore import FILE_NAME, SECRETS, IgnoreRules
-
 MAX_FILES = 100_000
 MAX_BYTES = 2**30
 """These are far above the server's limits, which have their own errors; they stop an accidental walk through a home folder."""
 NO_TIME = (1980, 1, 1, 0, 0, 0)
+FILE_NAME = ".slessignore"
+SECRETS = ".env"
+"""Usually contains passwords for local use. Left out with a notice, because some code expects it."""
+TERRAFORM = (".terraform/", ".terraform.lock.hcl", "*.tf", "*.tfvars", "*.tfstate", "*.tfstate.*")
+"""Terraform's files next to the code: the state contains secrets and changes with each apply."""
+BUILT_IN = (".git/", ".hg/", ".svn/", ".venv/", "__pycache__/", "node_modules/", ".DS_Store", "*.pyc", SECRETS, *TERRAFORM, FILE_NAME)
+"""A negated pattern in .slessignore (`!node_modules/`) overrides one of these."""
 
 
 class PackingError(Exception):
     """The folder cannot be packed or unpacked; the message says why."""
+
+
+class IgnoreRules:
+    """As in git, the last matching pattern decides, and files in an ignored folder cannot be re-included: check folders first."""
+
+    def __init__(self, text: str = "") -> None:
+        """Raises ValueError naming an invalid pattern."""
+        from pathspec import GitIgnoreSpec  # slow to import, and most commands pack nothing
+
+        self._spec = GitIgnoreSpec.from_lines([*BUILT_IN, *text.splitlines()])
+
+    def ignores(self, path: str, *, is_folder: bool) -> bool:
+        """`path` is relative to the folder, with `/`."""
+        return self._spec.match_file(f"{path}/" if is_folder else path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,12 +8,12 @@ exchange with an instance, `upload` the body for it · `oneoff` one run per call
 `accepting` asynchronous calls · `invoker` calls for the control loops · `messages` AMQP messages as calls · `request` request and record ·
 `refuse` errors as answers
 Capacity: `bodies` bytes held in all · `turns` takes turns between tenants at long work · `peers` connections per client
-Instances: `connection` the HTTP/1.1 client · `exchange` an answer as it arrives · `heads` header rules, pure · `isolation` of pages from
-the console · `fetch` short requests of sless itself · `known_answer` heads that need not be parsed again
+Instances: `connection` the HTTP/1.1 client · `exchange` an answer as it arrives · `heads` header rules and status lines, pure ·
+`isolation` of pages from the console · `fetch` short requests of sless itself · `known_answer` heads that need not be parsed again
 Failures: `failure` why a call failed · `suspects` instances that may hang · `logs` their log lines
 History: `recorder` collects it in batches · `outbox` batches not written yet · `history_child` the process that writes them, or
 `history_sink` the recorder's own thread
-Other: `sweep` the clock of all calls · `status_lines` reason phrases · `plane` assembles all of it
+Other: `sweep` the clock of all calls · `plane` assembles all of it
 
 Decision: everything but `recorder`, `run_room`, `limits_reached` and the polling thread of `routes` belongs to one event loop and takes no
 lock. Threads enter through `RouteTable.wake`, `Recorder.add_lines`, `LoopInvoker.begin` and `WaitQueue.depth` only.

@@ -1,7 +1,8 @@
-"""Header rules in both directions, as in contract §5 and runtimes/README.md. Pure."""
+"""Header rules in both directions, as in contract §5 and runtimes/README.md, and status lines with the standard reason phrases. Pure."""
 
 import ipaddress
 from collections.abc import Iterable
+from http import HTTPStatus
 from typing import NamedTuple, Protocol
 from urllib.parse import unquote
 
@@ -153,3 +154,11 @@ def kept_of(status: int, headers: Headers) -> Answer:
     if fault and _REFUSALS.get(fault) == status:
         kept.append((b"x-sless-error", fault.encode("latin-1")))
     return Answer(status=status, headers=kept, fault=fault, error=error)
+
+
+def _line_of(status: int) -> bytes:
+    phrase = HTTPStatus(status).phrase if status in HTTPStatus._value2member_map_ else ""
+    return f"HTTP/1.1 {status} {phrase}\r\n".encode()
+
+
+STATUS_LINES = {status: _line_of(status) for status in range(200, 600)}

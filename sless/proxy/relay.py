@@ -16,7 +16,7 @@ from sless.errors import SlessError
 from sless.proxy.exchange import NEVER, broken_at
 from sless.proxy.failure import status_of
 from sless.proxy.forward import Forwarder
-from sless.proxy.heads import RequestFrame, Trust, kept_of, request_frame
+from sless.proxy.heads import STATUS_LINES, RequestFrame, Trust, kept_of, request_frame
 from sless.proxy.isolation import isolated
 from sless.proxy.known_answer import KnownAnswer, Prepared
 from sless.proxy.live_route import Leased
@@ -24,7 +24,6 @@ from sless.proxy.recorder import Recorder
 from sless.proxy.refuse import error_answer
 from sless.proxy.request import CallerGone, CallRecord, Headers, Request
 from sless.proxy.routes import RouteTable
-from sless.proxy.status_lines import STATUS_LINES
 
 
 class CallerSocket(Protocol):

@@ -1,6 +1,6 @@
 """Control loops: each reads desired state, observes the backend, acts on the difference and records the result.
 
-`loop` ticks and wakes · `backoff` per object · `failure` counts and notes errors · `decide`, `decide_runs` pure rules · `instances`,
+`loop` ticks and wakes · `failures` counts and notes errors, back-off per object · `decide`, `decide_runs` pure rules · `instances`,
 `builds`, `runs` (with `run_plans` and `instance_calls`), `collect` the loops that apply them · `callbacks` delivers callbacks and notices
 from an `outbox`, with `delivery` · `limit_notices` of limits that calls reached · `cron` with `timetable` · `events` starts listeners
 (`listens`, pure), one `listener` per trigger, a `consumer` per channel, `attempts` rules for one message · `leader` election · `scaling`

@@ -11,9 +11,8 @@ from sless.domain.limits import LimitName, limits_of
 from sless.domain.model import Kind, Version, VersionState, Workload
 from sless.domain.ports import Builder, BuildSpec, BuildStatus, Waker
 from sless.errors import SlessError
-from sless.reconcile.backoff import Backoff
 from sless.reconcile.decide import IMPORTS_AT_ONCE, BuildTurns, EndBuild, StartBuild, decide_builds
-from sless.reconcile.failure import note_failure
+from sless.reconcile.failures import Backoff, note_failure
 from sless.store import Store
 
 _log = logging.getLogger(__name__)

@@ -26,7 +26,7 @@ from sless.domain.callback import (
 from sless.domain.ports import Waker
 from sless.errors import SlessError
 from sless.outbound import AddressRefused, Outbound, OutboundError
-from sless.reconcile.failure import note_failure
+from sless.reconcile.failures import note_failure
 from sless.reconcile.outbox import CallbackOutbox, DeliveryResult, Message, Outbox
 from sless.store import Store
 

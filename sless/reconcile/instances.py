@@ -11,9 +11,8 @@ from sless import clock, metrics
 from sless.domain.demand import Load
 from sless.domain.model import Kind, Trigger, Workload
 from sless.domain.ports import Backend, BackendUnavailable, CodeStore, Deployment, ObservedDeployment, Waker
-from sless.reconcile.backoff import Backoff
 from sless.reconcile.decide import Apply, Forget, InstanceAction, Remove, ScaleTarget, decide_instances, observed_of, scale_target_of
-from sless.reconcile.failure import note_failure
+from sless.reconcile.failures import Backoff, note_failure
 from sless.reconcile.scaler import Scaler
 from sless.reconcile.uptime import UptimeMeter
 from sless.store import Store

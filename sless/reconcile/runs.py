@@ -17,7 +17,7 @@ from sless.domain.slots import Slots
 from sless.errors import Code, SlessError
 from sless.proxy.run_room import RunRoom
 from sless.reconcile.decide_runs import FinishRun, RetryRun, RunVerdict, bounded, in_turn, stop_of, verdict_of, verdict_of_lost
-from sless.reconcile.failure import note_failure
+from sless.reconcile.failures import note_failure
 from sless.reconcile.instance_calls import InstanceCalls
 from sless.reconcile.run_plans import Plans, Ready, Waiting
 from sless.store import Store

@@ -1,8 +1,8 @@
 """Server: gunicorn with one uvicorn worker, and an HTTP protocol with limits and a fast path.
 
 `serve` binds and runs · `gunicorn_app` settings and arbiter · `worker` the worker process · `limited` the HTTP protocol with its limits ·
-`front_door` dispatch of requests, in order · `head` limits and rules of a request head · `cycle` one request and answer over ASGI · `here`
-the same protocol in the process of a command, without gunicorn · `repeated` requests that a connection repeats.
+`front_door` dispatch of requests, in order · `head` limits and rules of a request head, requests that a connection repeats · `cycle` one
+request and answer over ASGI · `here` the same protocol in the process of a command, without gunicorn.
 
 Decision: there is exactly one worker, even during its replacement: on HUP the old worker exits before the new one starts, because each of
 two would remove the other's instances. The listening socket stays open in the master, so callers wait instead of failing.

@@ -10,8 +10,8 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from sless.errors import Code, SlessError
 from sless.proxy.request import Request
 from sless.server.cycle import Cycle
+from sless.server.head import Repeated, find_repeated
 from sless.server.limited import LimitedProtocol
-from sless.server.repeated import Repeated, find_repeated
 
 _FAST_BODY_BYTES = 64 * 1024
 _LAST_REQUEST_SEC = 2.0

@@ -1,11 +1,15 @@
-"""Limits and rules of a request head. Pure."""
+"""Limits and rules of a request head, and a request that a connection repeats byte by byte, whose head need not be parsed again. Pure."""
+
+from dataclasses import dataclass
 
 from sless.errors import Code, SlessError
-from sless.proxy.request import Headers
+from sless.proxy.request import Headers, Request
 
 MAX_HEAD_BYTES = 64 * 1024
 MAX_FIELDS = 100
 MAX_URL_BYTES = 16 * 1024
+_MOST_REPEATED_BYTES = 4096
+_END = b"\r\n\r\n"
 
 
 def head_too_large() -> SlessError:
@@ -50,3 +54,20 @@ def head_without_upgrade(method: bytes, url: bytes, version: str, headers: Heade
                 continue
         lines.append(name + b": " + value)
     return b"\r\n".join(lines) + b"\r\n\r\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """`request` has been accepted for the fast path with this head; `size` is that of head and body."""
+
+    head: bytes
+    size: int
+    request: Request
+
+
+def find_repeated(packet: bytes, request: Request) -> Repeated | None:
+    """The request as one to recognise again, if the packet consists of exactly this request; else None."""
+    head_bytes = packet.find(_END) + len(_END)
+    if head_bytes > _MOST_REPEATED_BYTES or len(packet) != head_bytes + request.length:
+        return None
+    return Repeated(packet[:head_bytes], len(packet), request)

@@ -8,8 +8,8 @@ PyPI's `tf` provides the messages, the type encodings and a servicer. This packa
   Terraform then marks the resource as tainted instead of forgetting it.
 - `server` keeps serving after `StopProvider` until the running calls have ended, ignores the SIGINT that a terminal sends to the whole
   process group, and takes messages of up to 64 MB.
-- `private` remembers the values that the server chose for attributes whose default its operator can change. They are only sent if the
-  configuration has them.
+- It remembers the values that the server chose for attributes whose default its operator can change, as private data of the state. They
+  are only sent if the configuration has them.
 - `write_only` keeps secrets out of plans and states. The library's messages lack this field, but pass on unknown fields.
 - `fields` is the table of a resource's attributes, from which the schema, the plan, the requests, the state and the documentation are
   derived.

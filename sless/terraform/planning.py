@@ -1,5 +1,12 @@
-"""Configuration and prior state → planned state. Pure except for `Resource.complete`, which reads the code."""
+"""Configuration and prior state → planned state. Pure except for `Resource.complete`, which reads the code.
 
+Terraform stores private data with a resource's state and returns it with each request: the values that the server chose for attributes
+missing from the configuration. Without them, a plan could not tell such a value, which stays, from one that was removed from the
+configuration or changed elsewhere, which has to return to the server's choice.
+"""
+
+import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -9,6 +16,7 @@ from sless.terraform.fields import Field, Role, Values
 from sless.terraform.write_only import HASH, planned_hash, secrets_of
 
 TIMEOUTS = "timeouts"
+_CHOSEN = "chosen"
 
 
 class Plannable(Protocol):
@@ -94,3 +102,17 @@ def conform(fields: tuple[Field, ...], state: Values, *, timeouts: bool) -> Valu
 def known(state: Values) -> Values:
     """Replaces unknown values with null, because a saved state must not contain any."""
     return {name: None if value is Unknown else value for name, value in state.items()}
+
+
+def chosen_of(private: bytes) -> Values | None:
+    """Attribute → value; None if they are unknown, as after an import, or if the former provider wrote `private`."""
+    try:
+        found = json.loads(private or b"{}")
+    except ValueError:
+        return None
+    return found.get(_CHOSEN) if isinstance(found, dict) else None
+
+
+def private_of(fields: Iterable[Field], config: Values, state: Values) -> bytes:
+    chosen = {item.name: state[item.name] for item in fields if item.role is Role.ASSIGNED and config.get(item.name) is None}
+    return json.dumps({_CHOSEN: chosen}).encode()

@@ -13,8 +13,7 @@ from tf.utils import Diagnostics, _to_attribute_path, read_dynamic_value, to_dyn
 
 from sless.terraform.failure import report
 from sless.terraform.fields import Values
-from sless.terraform.planning import known, plan_change
-from sless.terraform.private import chosen_of, private_of
+from sless.terraform.planning import chosen_of, known, plan_change, private_of
 from sless.terraform.provider import SlessProvider
 from sless.terraform.resource import Change, Resource
 from sless.terraform.write_only import HASH, hash_of, hides_write_only, secrets_of

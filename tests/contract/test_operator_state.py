@@ -16,7 +16,7 @@ from sless.domain.runtimes import RUNTIMES, Support
 from sless.errors import SlessError
 from sless.http.console.operators import ROWS
 from sless.http.console.texts import LANGUAGES
-from sless.reconcile.failure import note_failure
+from sless.reconcile.failures import note_failure
 from sless.reconcile.loop import Loop, Loops
 from sless.store import open_store, operator_tables, tables
 from tests.builders import NAMESPACE, make_run

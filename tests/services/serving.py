@@ -6,7 +6,7 @@ import os
 import sys
 
 from sless import app, config, log, server
-from sless.cli.data_folder import hold_data_folder
+from sless.cli.installation import hold_data_folder
 from sless.domain.durations import Durations
 
 

@@ -182,15 +182,17 @@ class TestConfig:
 
 
 def test_a_data_folder_allows_only_one_server(tmp_path):
-    from sless.cli import data_folder
+    from sless.cli import installation
     from sless.errors import ConfigError
 
-    with data_folder.hold_data_folder(tmp_path):
-        code = f"from pathlib import Path; from sless.cli.data_folder import *; \nwith hold_data_folder(Path({str(tmp_path)!r}), 0.2): pass"
+    with installation.hold_data_folder(tmp_path):
+        code = (
+            f"from pathlib import Path; from sless.cli.installation import *; \nwith hold_data_folder(Path({str(tmp_path)!r}), 0.2): pass"
+        )
         ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parents[3])
         assert f"is in use by another sless server (process {os.getpid()})" in ended.stderr
-    with data_folder.hold_data_folder(tmp_path):
+    with installation.hold_data_folder(tmp_path):
         pass
     (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigError, match="cannot use"), data_folder.hold_data_folder(tmp_path / "file"):
+    with pytest.raises(ConfigError, match="cannot use"), installation.hold_data_folder(tmp_path / "file"):
         pass

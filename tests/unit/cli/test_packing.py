@@ -11,7 +11,7 @@ import pytest
 
 from sless.client import PackingError, pack_folder
 from sless.client.guess import check_entrypoint, guess_runtime
-from sless.client.ignore import IgnoreRules
+from sless.client.packing import IgnoreRules
 from tests.services import unavailable
 
 

@@ -246,7 +246,7 @@ def test_a_job_of_a_function_overrides_only_given_fields():
 
 
 def test_delay_grows_to_five_minutes():
-    from sless.reconcile.backoff import Backoff
+    from sless.reconcile.failures import Backoff
 
     backoff = Backoff()
     delay_sec = backoff.failed("a", NOW)

@@ -10,8 +10,7 @@ from sless.domain import schemas
 from sless.terraform.attributes import default_concurrency
 from sless.terraform.connection import Connection
 from sless.terraform.fields import Field, Role, Values
-from sless.terraform.planning import plan_change
-from sless.terraform.private import chosen_of, private_of
+from sless.terraform.planning import chosen_of, plan_change, private_of
 from sless.terraform.provider import DATA_SOURCES, RESOURCES
 from sless.terraform.resource import Change, Resource
 from sless.terraform.waiting import Waiter

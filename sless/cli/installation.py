@@ -1,13 +1,19 @@
-"""Allows one server per data folder, because two would share instances, sockets and the SQLite file."""
+"""For commands that change the installation without the REST interface: the actor in the audit trail, and the lock that allows one server
+per data folder, because two would share instances, sockets and the SQLite file.
+"""
 
 import fcntl
 import os
+import pwd
+import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
+from sless import ids
+from sless.actor import Actor
 from sless.errors import ConfigError
 
 LOCK_NAME = "server.lock"
@@ -48,3 +54,13 @@ def _lock(file: TextIO, folder: Path, deadline: float) -> None:
             time.sleep(0.1)
         except OSError as error:
             raise ConfigError(f"SLESS_DATA_DIR: cannot lock {folder}: {error.strerror}") from error
+
+
+def shell_actor() -> Actor:
+    """`shell:` and the name of the system's user; the address is the name of this machine."""
+    user = os.getuid()
+    try:
+        name = pwd.getpwuid(user).pw_name
+    except KeyError:  # containers may run as a user without a name
+        name = str(user)
+    return Actor(sub=f"shell:{name}", address=socket.gethostname(), request_id=ids.new_call_id())

@@ -1,6 +1,6 @@
 import logging
 
-from sless.app.shutdown import run_steps
+from sless.app.lifecycle import run_steps
 
 
 def test_a_failing_step_does_not_skip_the_others(caplog):

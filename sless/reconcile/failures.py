@@ -1,11 +1,23 @@
-"""Back-off per object, so that a failing one is not retried constantly and does not delay the others."""
+"""Failures that a loop survives: counted, noted for operators, and followed by back-off of the object, so that a failing one is not retried
+constantly and does not delay the others.
+"""
 
 import random
 from datetime import datetime, timedelta
 
+from sless import metrics
 from sless.domain.backoff import backoff_sec
+from sless.store import Store
 
 MAX_SEC = 300.0
+ERRORS_SEC = 5.0
+"""Interval at which a server stores its notes."""
+
+
+def note_failure(store: Store, loop: str, error: Exception, workload_id: str = "") -> None:
+    """`workload_id` is "" if a whole tick failed."""
+    metrics.reconcile_errors.labels(loop).inc()
+    store.reconcile_errors.note(loop, error, workload_id)
 
 
 class Backoff:
