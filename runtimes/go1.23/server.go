@@ -132,11 +132,11 @@ func (s *server) call(req *request, reply *responder) {
 		}
 	}()
 	made := one.run(s.invoke)
-	s.exhaustion.note(made.failed)
 	if made.stream != nil {
 		one.streaming.Store(true)
-		one.sendStream(made, reply, finish)
+		s.exhaustion.note(one.sendStream(made, reply, finish))
 	} else {
+		s.exhaustion.note(made.failed)
 		one.deliver(made, reply, finish)
 	}
 	completed = true
@@ -168,8 +168,9 @@ func (c *call) mayAnswer() bool {
 	return (c.deadline.IsZero() || time.Now().Before(c.deadline)) && c.state.move(stateAnswering)
 }
 
-// sendStream sends a streamed answer. An error before the first chunk becomes an error answer; a later one aborts the connection.
-func (c *call) sendStream(made *answer, reply *responder, finish func()) {
+// sendStream sends a streamed answer. An error before the first chunk becomes an error answer; a later one aborts the connection. It
+// returns the error.
+func (c *call) sendStream(made *answer, reply *responder, finish func()) error {
 	begun := false
 	err := c.pump(made, reply, &begun)
 	switch {
@@ -186,6 +187,7 @@ func (c *call) sendStream(made *answer, reply *responder, finish func()) {
 		finish()
 		reply.finish()
 	}
+	return err
 }
 
 // pump sends the chunks of a stream; `begun` is set once the head has been sent.

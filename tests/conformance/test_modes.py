@@ -373,16 +373,29 @@ def test_exit_functions_run_on_sigterm(runtime: str, tmp_path: Path) -> None:
         assert json.loads(process.output[-1])["text"] == "good bye"
 
 
-def test_a_process_without_descriptors_ends_to_be_replaced(runtime: str) -> None:
+EXHAUSTIONS = {
+    "descriptors": "too many open files",
+    "wrapped_exhaustion": "the service cannot be reached",
+    "exhausted_stream": "too many open files",
+    "no_process": "",
+    "no_thread": "",
+}
+CASES = [(runtime, kind) for runtime in RUNTIMES for kind in EXHAUSTIONS if (runtime, kind) != (GO, "no_thread")]
+"""Go itself ends a process that gets no thread."""
+
+
+@pytest.mark.parametrize(("runtime", "kind"), CASES, indirect=["runtime"])
+def test_a_process_in_which_no_call_can_succeed_ends_to_be_replaced(runtime: str, kind: str) -> None:
     with running(runtime, "errors.fail") as process, process.connect() as connection:
         resource.prlimit(process.process.pid, resource.RLIMIT_NOFILE, (60, 60))
+        body = json.dumps({"kind": kind}).encode()
 
         def has_ended() -> bool:
             try:
-                answer = connection.request("POST", "/", [("Content-Type", "application/json")], b'{"kind": "descriptors"}')
+                answer = connection.request("POST", "/", [("Content-Type", "application/json")], body)
             except OSError:
                 return True
-            assert answer.status == 500 and "too many open files" in answer.json()["error"].lower(), answer
+            assert answer.status == 500 and EXHAUSTIONS[kind] in answer.json()["error"].lower(), answer
             return answer.header("Connection") == "close"
 
         wait_until(has_ended, "the end of the process")

@@ -76,7 +76,7 @@ export class Call {
       this.#refuse(error);
       return;
     }
-    noteSuccess();
+    if (answer.stream === null) noteSuccess();
     this.#deliver(answer);
   }
 

@@ -5,7 +5,8 @@ import { processScope, writeText } from './loglines.mjs';
 // Both together: calls that only wait for others to close their files recover sooner.
 const FAILED_CALLS = 10;
 const FAILING_MS = 1000;
-const USED_UP = new Set(['EAGAIN', 'EMFILE', 'ENFILE', 'ENOMEM']);
+const USED_UP = new Set(['EAGAIN', 'EMFILE', 'ENFILE', 'ENOMEM', 'ERR_WORKER_INIT_FAILED']);
+const CAUSES_EXAMINED = 10;
 
 let failed = 0; // calls that failed in this way since the last one that did not
 let since = 0;
@@ -18,7 +19,7 @@ export function noteSuccess() {
 
 /** The handler threw. */
 export function noteFailure(error) {
-  if (!USED_UP.has(codeOf(error))) {
+  if (!isExhaustion(error)) {
     failed = 0;
     return;
   }
@@ -30,10 +31,15 @@ export function noteFailure(error) {
   process.kill(process.pid, 'SIGTERM');
 }
 
-function codeOf(error) {
+/** `fetch` and other clients throw errors of their own, of which it is the cause. */
+function isExhaustion(thrown) {
   try {
-    return error?.code;
+    let error = thrown;
+    for (let examined = 0; error && examined <= CAUSES_EXAMINED; examined += 1) {
+      if (USED_UP.has(error.code)) return true;
+      error = error.cause;
+    }
   } catch { // a user's getter may throw anything
-    return undefined;
   }
+  return false;
 }

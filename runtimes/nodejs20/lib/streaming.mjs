@@ -1,5 +1,6 @@
 // Streamed answers: iterators, async iterables, Readables.
 import { hasHeader, streamTypeOf } from './answer.mjs';
+import { noteFailure, noteSuccess } from './exhaustion.mjs';
 import { failureAnswer } from './failures.mjs';
 import { bytesOf } from './json.mjs';
 
@@ -70,7 +71,9 @@ export async function sendStream(call, answer) {
   const { responder } = call;
   let source = null;
   const logError = (error) => {
-    if (!(responder.closed && isOwnStop(error))) call.logError(error);
+    if (responder.closed && isOwnStop(error)) return;
+    call.logError(error);
+    noteFailure(error);
   };
   try {
     source = sourceOf(answer.stream, logError);
@@ -79,6 +82,7 @@ export async function sendStream(call, answer) {
       call.finish(); // a generator is stopped only after its pending wait, which may never end
     });
     await sendAll(call, answer, source);
+    noteSuccess();
   } catch (error) {
     logError(error);
     if (call.begun) responder.breakOff(error);

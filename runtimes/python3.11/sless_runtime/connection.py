@@ -78,6 +78,14 @@ class Connection:
             server.capture.finish(call, self._worker.poller)
             server.slots.leave(call)
 
+    def note_end(self, answer):
+        """Take the answer of a call whose handler has ended; for a stream, after its last chunk or its failure."""
+        exhaustion = self._server.exhaustion
+        if answer.raised:
+            exhaustion.note(answer)
+        elif exhaustion.failed and answer.fault is None:
+            exhaustion.failed = 0
+
     def send_last(self, exchange, answer, call):
         """Send a complete answer after the call has ended."""
         self.finish(call)
@@ -155,10 +163,8 @@ class Connection:
             crew.note_slow(self._worker)
         elif self._worker.lease:
             crew.pace.quick_calls += 1
-        if answer.raised:
-            self._server.exhaustion.note(answer)
-        elif self._server.exhaustion.failed and answer.fault is None:
-            self._server.exhaustion.failed = 0
+        if answer.stream is None:
+            self.note_end(answer)
         return answer
 
 

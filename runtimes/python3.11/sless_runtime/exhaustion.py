@@ -10,10 +10,25 @@ FAILED_CALLS = 10
 FAILING_SEC = 1.0
 """Both together: calls that only wait for others to close their files recover sooner."""
 USED_UP = frozenset((EAGAIN, EMFILE, ENFILE, ENOMEM))
+CAUSES_EXAMINED = 10
 
 
 def is_exhaustion(error):
-    """Whether a handler's exception says that the process cannot get what most calls need."""
+    """Whether a handler's exception says that the process cannot get what most calls need. HTTP clients raise their own exceptions for it,
+    so those that it was raised from or while handling count as well."""
+    if says_used_up(error):
+        return True
+    for _ in range(CAUSES_EXAMINED):
+        error = error.__context__ if error.__cause__ is None else error.__cause__
+        if error is None:
+            return False
+        # A library that waits for a socket may have caught EAGAIN before it gave up.
+        if says_used_up(error) and getattr(error, "errno", None) != EAGAIN:
+            return True
+    return False
+
+
+def says_used_up(error):
     if isinstance(error, OSError):
         return error.errno in USED_UP
     return type(error) is RuntimeError and str(error) == "can't start new thread"

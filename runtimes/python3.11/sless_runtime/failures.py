@@ -31,6 +31,11 @@ def failure_answer(error, request_id):
     return answer
 
 
+def mark_failed(answer, error):
+    """Mark an answer that has begun as the one of a call that raised."""
+    answer.error, answer.raised, answer.exhausted = message_of(error), True, is_exhaustion(error)
+
+
 def raised(message, type_name, request_id):
     answer = json_answer(500, {"error": message, "type": type_name, "request_id": request_id})
     answer.error, answer.raised = message, True

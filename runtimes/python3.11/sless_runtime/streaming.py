@@ -2,7 +2,7 @@
 
 from .answers import BINARY_TYPE, STATUS_WITHOUT_BODY, TEXT_TYPE, chunk_bytes
 from .execute import is_abandoned
-from .failures import failure_answer, log_traceback
+from .failures import failure_answer, log_traceback, mark_failed
 
 
 def send_stream(connection, exchange, answer, call):
@@ -15,6 +15,7 @@ def send_stream(connection, exchange, answer, call):
         else:
             first = first_chunk(chunks, answer, call)
         if answer.stream is None:
+            connection.note_end(answer)
             connection.send_last(exchange, answer, call)
             return
         if call.is_overdue():
@@ -29,6 +30,7 @@ def send_stream(connection, exchange, answer, call):
             exchange.end_stream()
         else:
             exchange.keep_alive = False
+        connection.note_end(answer)
     finally:
         call.stream_to = None
         close_stream(chunks)
@@ -53,6 +55,7 @@ def send_chunks(exchange, answer, call, first_and_rest):
             raise
         if not exchange.broken:  # otherwise the client has just left
             log_traceback(error)
+            mark_failed(answer, error)
         return False
 
 

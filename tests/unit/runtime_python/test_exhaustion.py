@@ -6,10 +6,22 @@ import pytest
 from sless_runtime.exhaustion import FAILED_CALLS, FAILING_SEC, Exhaustion
 from sless_runtime.failures import failure_answer
 
+
+def wrapped(inner, *, cause=False):
+    """A client's exception: raised from the inner one, or while it is handled."""
+    outer = ConnectionError("cannot connect")
+    outer.__cause__, outer.__context__ = (inner, None) if cause else (None, inner)
+    return outer
+
+
 ANSWERS = {
     "no descriptor": failure_answer(OSError(errno.EMFILE, "Too many open files"), "r"),
     "no thread": failure_answer(RuntimeError("can't start new thread"), "r"),
     "no process": failure_answer(BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable"), "r"),
+}
+ANSWERS |= {
+    "a client's error": failure_answer(wrapped(wrapped(OSError(errno.EMFILE, "Too many open files"))), "r"),
+    "an error with a cause": failure_answer(wrapped(RuntimeError("can't start new thread"), cause=True), "r"),
 }
 OTHER = failure_answer(FileNotFoundError(errno.ENOENT, "No such file"), "r")
 
@@ -52,3 +64,15 @@ def test_other_failures_do_not_end_it():
         stage.fail(OTHER)
     stage.fail(OTHER, 3 * FAILED_CALLS)
     assert stage.ended == 0
+
+
+def test_a_socket_that_was_not_ready_is_no_exhaustion():
+    stage = Stage()
+    stage.fail(failure_answer(wrapped(BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")), "r"), 3 * FAILED_CALLS)
+    assert stage.ended == 0
+
+
+def test_causes_in_a_circle_end():
+    one, other = ValueError("one"), ValueError("other")
+    one.__context__, other.__context__ = other, one
+    assert not failure_answer(one, "r").exhausted

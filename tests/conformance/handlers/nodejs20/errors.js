@@ -5,6 +5,18 @@ class OddError extends Error {}
 
 const FAILURES = {
   descriptors: () => { for (;;) fs.openSync('/dev/null'); },
+  wrapped_exhaustion: () => {
+    try {
+      FAILURES.descriptors();
+    } catch (cause) {
+      throw new TypeError('the service cannot be reached', { cause });
+    }
+  },
+  * exhausted_stream() {
+    yield FAILURES.descriptors();
+  },
+  no_process: () => { throw Object.assign(new Error('spawn /bin/true EAGAIN'), { code: 'EAGAIN' }); },
+  no_thread: () => { throw Object.assign(new Error('Worker initialization failure: EAGAIN'), { code: 'ERR_WORKER_INIT_FAILED' }); },
   none: () => 'fine',
   raise: () => { throw new Error('went wrong: 7'); },
   raise_async: async () => {

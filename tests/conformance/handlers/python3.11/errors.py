@@ -1,6 +1,7 @@
 """Every way to fail, by name."""
 
 import asyncio
+import errno
 import os
 import sys
 
@@ -71,8 +72,31 @@ def descriptors():
         kept.append(os.open("/dev/null", os.O_RDONLY))
 
 
+def wrapped_exhaustion():
+    try:
+        descriptors()
+    except OSError as error:
+        raise LookupError("the service cannot be reached") from error
+
+
+def exhausted_stream():
+    yield descriptors()
+
+
+def no_process():
+    raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+
+def no_thread():
+    raise RuntimeError("can't start new thread")
+
+
 FAILURES = {
     "descriptors": descriptors,
+    "wrapped_exhaustion": wrapped_exhaustion,
+    "exhausted_stream": exhausted_stream,
+    "no_process": no_process,
+    "no_thread": no_thread,
     "none": lambda: "fine",
     "raise": raise_plain,
     "raise_async": raise_async,

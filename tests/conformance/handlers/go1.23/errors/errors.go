@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -39,6 +40,10 @@ func descriptors() error {
 
 var failures = map[string]func() error{
 	"descriptors":   descriptors,
+	"no_process":    func() error { return os.NewSyscallError("fork/exec", syscall.EAGAIN) },
+	"wrapped_exhaustion": func() error {
+		return fmt.Errorf("the service cannot be reached: %w", descriptors())
+	},
 	"none":          func() error { return nil },
 	"raise":         func() error { panic(errors.New("went wrong: 7")) },
 	"raise_async":   func() error { time.Sleep(time.Millisecond); return errors.New("went wrong later") },
@@ -61,4 +66,10 @@ var failures = map[string]func() error{
 	},
 }
 
-func Fail(event map[string]any) (any, error) { return nil, failures[event["kind"].(string)]() }
+func Fail(event map[string]any) (any, error) {
+	kind := event["kind"].(string)
+	if kind == "exhausted_stream" {
+		return func(yield func(string, error) bool) { yield("", descriptors()) }, nil
+	}
+	return nil, failures[kind]()
+}
