@@ -107,6 +107,8 @@ class Detail:
 
 MAX_DETAILS = 20
 """Errors reported per request."""
+NUL_MISTAKE = "expected text without NUL characters"
+"""PostgreSQL cannot store NUL."""
 
 
 class SlessError(Exception):

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 from sless.domain.package import ArchiveEntry, PackageLimits, printable, too_many_files
-from sless.errors import Code, Detail, Invalid
+from sless.errors import NUL_MISTAKE, Code, Detail, Invalid
 
 MAX_LINK_BYTES = 4096
 CHUNK_BYTES = 256 * 1024
@@ -101,7 +101,7 @@ class JsonFiles:
             mistakes += [Detail(field=printable(name), message="unknown field") for name in body if name not in ("files", "code_hash")]
         code_hash = body.get("code_hash") if isinstance(body, dict) else None
         if code_hash is not None and (not isinstance(code_hash, str) or "\0" in code_hash):
-            mistakes.append(Detail(field="code_hash", message="expected text without NUL characters"))
+            mistakes.append(Detail(field="code_hash", message=NUL_MISTAKE))
         self.code_hash: str | None = code_hash
         self._contents: list[bytes] = []
         self._entries: list[ArchiveEntry] = []

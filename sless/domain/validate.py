@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from sless.domain.answer_schemas import Schema
 from sless.domain.schemas import REQUESTS, relatives_of
-from sless.errors import MAX_DETAILS, Detail
+from sless.errors import MAX_DETAILS, NUL_MISTAKE, Detail
 
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator, ValidationError
 
 HIDDEN = frozenset({"secret_env", "build_env", "amqp_url"})
 """Fields whose values never appear in messages."""
+EVENT = "event_json"
 _SHOWN_CHARS = 80
 _TYPES = {
     "object": "an object",
@@ -38,7 +39,10 @@ def mistakes_of(component: str, value: Any) -> list[Detail]:
         found = islice(_validator(component).iter_errors(value), MAX_DETAILS)
         errors = sorted(found, key=lambda error: [str(part) for part in error.absolute_path])
         details = chain.from_iterable(_details_of(error, component) for error in errors)
-        return list(islice(dict.fromkeys(islice(details, 2 * MAX_DETAILS)), MAX_DETAILS))
+        kept = list(islice(dict.fromkeys(islice(details, 2 * MAX_DETAILS)), MAX_DETAILS))
+        wrong = {detail.field for detail in kept}
+        unstorable = (Detail(field=field, message=NUL_MISTAKE) for field in _with_nul(value) if field not in wrong)
+        return [*kept, *islice(unstorable, MAX_DETAILS - len(kept))]
     except RecursionError:
         return [Detail(field="", message="expected a JSON object, found one that is nested too deeply")]
 
@@ -77,6 +81,21 @@ def _excess_of(component: str, schema: Schema, value: Any, path: str = "") -> It
                 return
             for name in known.keys() & value.keys():
                 yield from _excess_of(component, known[name], value[name], _join(path, name))
+
+
+def _with_nul(value: Any, path: str = "") -> Iterator[str]:
+    """Fields whose text contains NUL, which PostgreSQL cannot store."""
+    match value:
+        case str() if "\0" in value:
+            yield path
+        case dict() | list() if path == EVENT:
+            return  # it is stored as JSON text, which escapes NUL
+        case list():
+            for number, item in enumerate(value):
+                yield from _with_nul(item, _join(path, str(number)))
+        case dict():
+            for name, item in value.items():
+                yield from _with_nul(item, _join(path, name))
 
 
 @cache

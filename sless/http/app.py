@@ -16,7 +16,7 @@ from sless.domain.limits import LimitExceeded
 from sless.domain.model import Kind
 from sless.domain.schemas import NAME_PATTERN
 from sless.domain.validate import expected_of, found_of, suggestion_of
-from sless.errors import MAX_DETAILS, Code, Detail, Invalid, NotFound, SlessError
+from sless.errors import MAX_DETAILS, NUL_MISTAKE, Code, Detail, Invalid, NotFound, SlessError
 from sless.http import console
 from sless.http.api_request import NOBODY, ApiRequest
 from sless.http.body import MAX_FORM_PARTS, MAX_FORM_TEXT_BYTES, UploadRequest
@@ -108,12 +108,14 @@ def _served_by_asgi(req: ApiRequest) -> Response:
 
 
 def _check_query(row: Operation) -> None:
-    """Raises Invalid for unknown parameters and for values outside an enumeration."""
+    """Raises Invalid for unknown parameters, for NUL, and for values outside an enumeration."""
     known = {item.name: item.schema for item in row.parameters if item.place == "query"}
     mistakes = []
-    for name, value in request.args.items():
+    for name, value in request.args.items(multi=True):
         if name not in known:
             mistakes.append(Detail(field=name[:80], message="unknown query parameter" + suggestion_of(name, known)))
+        elif "\0" in value:
+            mistakes.append(Detail(field=name, message=NUL_MISTAKE))
         elif "enum" in known[name] and value not in known[name]["enum"]:
             mistakes.append(Detail(field=name, message=f"expected {expected_of(known[name])}, found {found_of(value)}"))
         if len(mistakes) == MAX_DETAILS:

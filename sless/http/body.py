@@ -12,7 +12,7 @@ from flask import Request, g, request
 from werkzeug.exceptions import RequestEntityTooLarge
 
 from sless.config import Settings
-from sless.errors import Code, Detail, Invalid, SlessError
+from sless.errors import NUL_MISTAKE, Code, Detail, Invalid, SlessError
 from sless.usecases import Usecases
 from sless.usecases.uploads import Form, Upload
 
@@ -102,7 +102,7 @@ def received_upload(usecases: Usecases, settings: Settings) -> Iterator[Upload]:
         if code_hash is not None and len(code_hash) > MAX_CODE_HASH_CHARS:
             raise Invalid(Detail(field="code_hash", message=f"expected at most {MAX_CODE_HASH_CHARS} characters, found {len(code_hash)}"))
         if code_hash is not None and "\0" in code_hash:
-            raise Invalid(Detail(field="code_hash", message="expected text without NUL characters"))
+            raise Invalid(Detail(field="code_hash", message=NUL_MISTAKE))
         yield Upload(path=path, form=form, code_hash=code_hash)
 
 
