@@ -4,6 +4,7 @@ one cannot block another."""
 import asyncio
 import random
 from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
 
 from sless.broker.connection import BrokerConnection, open_connection
 from sless.broker.faults import BrokerError
@@ -41,8 +42,8 @@ class Pool:
         self._outbound = outbound
         self._limits = limits or BrokerLimits()
         self._links: dict[LinkKey, list[Link]] = {}
-        self._opening: dict[str, asyncio.Semaphore] = {}
-        """Locks by namespace, since connecting may long occupy one of the few threads that resolve names."""
+        self._opening: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        """Locks by namespace while they are in use, since connecting may long occupy one of the few threads that resolve names."""
 
     def join(self, namespace: str, url: BrokerUrl, *, trusted: bool) -> Link:
         """A link with room for one more user, who must `leave` it. `trusted`: the operator's URL, whose address is not checked."""

@@ -87,6 +87,7 @@ async def test_a_tenant_opens_few_connections_at_a_time() -> None:
         may_go.set()
         failed = await asyncio.gather(*opening, return_exceptions=True)
     assert all(isinstance(error, BrokerError) for error in failed) and len(asked) == 13
+    assert not pool._opening, "a tenant leaves no lock"
 
 
 async def test_dns_rebinding_reaches_only_checked_addresses() -> None:
