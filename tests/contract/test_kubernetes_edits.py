@@ -69,6 +69,10 @@ class Stage:
         if seen is None or seen.generation != 1:
             self.harness.backend.apply(desired)
 
+    def ids(self) -> dict[str, str]:
+        """Of every object by kind: an object that was deleted and made anew has another."""
+        return {kind: self.cluster.get(*self.place_of(kind, name))["metadata"]["uid"] for kind, name, _ in EDITS}
+
     def restart(self) -> None:
         self.harness.backend = self.harness.make()
         self.harness.backend.apply(Deployment(revision=self.revision, replicas=1, generation=1))
@@ -86,7 +90,7 @@ class Stage:
 def stage(kube_cluster: KubeCluster) -> Iterator[Stage]:
     kube_cluster.apply(PULL)
     harness = KubeHarness(
-        Durations(cache_sec=0.3, idle_observe_sec=0.3, orphan_sec=1.0),
+        Durations(cache_sec=0.3, idle_observe_sec=0.3, orphan_sec=20.0),
         kubeconfig=kube_cluster.kubeconfig, registry_secret="registry", pod_namespace="default", ingress_host="fn.test",
     )  # fmt: skip
     try:
@@ -148,7 +152,7 @@ NAMES = [f"{number}-{kind}" for number, (kind, _, _) in enumerate(EDITS)]
 
 @pytest.mark.parametrize(("kind", "name", "change"), EDITS, ids=NAMES)
 def test_edits_while_sless_runs_are_reverted_and_then_nothing_is_written(stage, kind, name, change):
-    before = stage.content(kind, name)
+    before, ids = stage.content(kind, name), stage.ids()
     stage.edit(kind, name, change)
     assert stage.content(kind, name) != before
     wait_until(lambda: stage.tick() or stage.content(kind, name) == before, lambda: f"{stage.content(kind, name)}\n{before}", 15)
@@ -157,12 +161,13 @@ def test_edits_while_sless_runs_are_reverted_and_then_nothing_is_written(stage, 
     stage.cluster.clear_requests()
     stage.rest()
     assert stage.writes() == []
+    assert stage.ids() == ids
 
 
 def test_edits_while_sless_is_down_are_reverted_when_it_starts(stage):
     """One edit per object: the last one of each kind and name."""
     chosen = {(kind, name): change for kind, name, change in EDITS}
-    before = {place: stage.content(*place) for place in chosen}
+    before, ids = {place: stage.content(*place) for place in chosen}, stage.ids()
     stage.harness.backend.close()
     for (kind, name), change in chosen.items():
         stage.edit(kind, name, change)
@@ -172,6 +177,7 @@ def test_edits_while_sless_is_down_are_reverted_when_it_starts(stage):
         lambda: str([place for place in chosen if stage.content(*place) != before[place]]), 60,
     )  # fmt: skip
     wait_until(lambda: stage.tick() or stage.harness.endpoints(stage.revision), "it serves", 20)
+    assert stage.ids() == ids
 
 
 @pytest.mark.parametrize("change", [set_image, drop_variable, add_variable, drop_limits])
@@ -244,6 +250,7 @@ def test_ingresses_follow_the_setting(stage):
     def change(host: str) -> None:
         stage.harness.backend.close()
         stage.harness.settings = replace(stage.harness.settings, ingress_host=host)
+        stage.harness.durations = replace(stage.harness.durations, orphan_sec=1.0)
         stage.restart()
 
     label = f"{stage.revision.name}-{stage.revision.namespace}"

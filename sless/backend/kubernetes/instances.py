@@ -1,6 +1,5 @@
 """Writes, removes and observes the Deployments of functions and services."""
 
-import threading
 import time
 from collections.abc import Callable, Container
 from dataclasses import dataclass, field
@@ -133,7 +132,6 @@ class Instances:
     _served: dict[str, None] = field(default_factory=dict)
     """Ids of the most recent instances that were ready."""
     _restarts: dict[str, Restarts] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def apply(self, desired: Deployment) -> None:
         wanted = wanted_of(self.objects.fit, desired)
