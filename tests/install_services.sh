@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # install_services.sh VENV: what the tests run for real beside Python.
 #
-# The servers of PostgreSQL and RabbitMQ, an image registry, buildah, bubblewrap, Chromium, promtool, and wrk and nginx for the bench: as root on Debian or
-# Ubuntu they are installed when missing, elsewhere the text says what to install, and the tests that need them are skipped (with CI=true they
-# fail).
+# The servers of PostgreSQL and RabbitMQ, an image registry, buildah, bubblewrap, Chromium, promtool, systemd-analyze, and wrk and nginx for the
+# bench: as root on Debian or Ubuntu they are installed when missing, elsewhere the text says what to install, and the tests that need them are
+# skipped (with CI=true they fail).
 # Node.js 20: taken from PyPI into the virtual environment when the machine has none.
 set -euo pipefail
 
@@ -68,6 +68,7 @@ command -v chromium >/dev/null || command -v google-chrome >/dev/null || need ch
 command -v promtool >/dev/null || need prometheus "of alert rules need promtool"
 command -v wrk >/dev/null || need wrk "of the bench need wrk"
 command -v nginx >/dev/null || need nginx-light "of the bench need nginx"
+command -v systemd-analyze >/dev/null || need systemd "of the unit in the README need systemd-analyze"
 if [ "${#missing[@]}" -gt 0 ] && can_install; then
     install_quietly "${missing[@]}"
 fi

@@ -100,6 +100,7 @@ PROGRAMS = {
     "promtool": "prometheus",
     "wrk": "wrk",
     "nginx": "nginx-light",
+    "systemd-analyze": "systemd",
 }
 """program → Debian's package, in the order in which they are looked for."""
 

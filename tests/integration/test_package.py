@@ -25,7 +25,7 @@ from sless.cli.main import HOMES
 from tests.integration.helm.chart import one, render
 from tests.services import unavailable, uv
 from tests.services.product import free_port
-from tests.services.zipapp import built_zipapp
+from tests.services.zipapp import bare_python, built_zipapp
 
 # Build the wheel and the zipapp only once, in one process.
 pytestmark = [pytest.mark.xdist_group("package"), pytest.mark.timeout(400)]
@@ -268,11 +268,6 @@ def short_folder() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-def bare_python() -> str:
-    """The base interpreter of the tests' virtual environment, without its packages."""
-    return str(Path(sys.base_prefix) / "bin" / "python3.11")
-
-
 class TestZipapp:
     pytestmark = pytest.mark.slow
 
@@ -320,6 +315,14 @@ class TestZipapp:
         variables = {"PATH": os.defpath, "HOME": str(zipapp_home), "SLESS_PORT": "0"}
         output = run_well(bare_python(), "-s", zipapp, "demo", "--exit", cwd=zipapp_home, env=variables)
         assert "hello-python" in output
+
+    def test_completion_as_the_readme_sets_it_up(self, zipapp: Path, zipapp_home: Path, tmp_path: Path):
+        """The program is `sless` on the PATH; bash asks it for words."""
+        (tmp_path / "sless").symlink_to(zipapp)
+        script = 'eval "$(sless completion bash)"; COMP_WORDS=(sless invo); COMP_CWORD=1; _sless_completion sless; echo "${COMPREPLY[@]}"'
+        path = os.pathsep.join((str(tmp_path), str(Path(bare_python()).parent), os.defpath))
+        shown = run_well("bash", "-c", script, cwd=tmp_path, env={"PATH": path, "HOME": str(zipapp_home)})
+        assert shown.split() == ["invoke", "invocations"]
 
     def test_home_not_writable(self, zipapp: Path, short_folder: Path):
         variables = {"PATH": os.defpath, "HOME": "/proc/nowhere", "TMPDIR": str(short_folder)}

@@ -2,6 +2,7 @@
 
 import fcntl
 import subprocess
+import sys
 from pathlib import Path
 
 from tests.services.product import ROOT
@@ -16,3 +17,8 @@ def built_zipapp() -> Path:
         done = subprocess.run(["make", "--no-print-directory", "pyz"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return ROOT / "dist" / "sless.pyz"
+
+
+def bare_python() -> str:
+    """The base interpreter of the tests' virtual environment, without its packages."""
+    return str(Path(sys.base_prefix) / "bin" / "python3.11")
