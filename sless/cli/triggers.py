@@ -32,18 +32,19 @@ def trigger() -> None:
 @trigger.command("list")
 @click.option("--function", "function_ref", metavar="NAME", help="Only triggers of this function or service.")
 @click.option("--type", "kind", type=click.Choice(["http", "cron", "event"]), help="Only triggers of this type.")
+@click.option("--active/--inactive", default=None, help="Only triggers that can work, or cannot.")
 @client_command
-def list_triggers(context: CommandContext, function_ref: str | None, kind: str | None) -> None:
+def list_triggers(context: CommandContext, function_ref: str | None, kind: str | None, active: bool | None) -> None:
     """List the triggers of the namespace.
 
     \b
     Examples:
       sless trigger list
       sless trigger list --type cron --function report
+      sless trigger list --inactive
     """
-    found = [
-        item for item in context.client.triggers.list() if function_ref in (None, item["function_ref"]) and kind in (None, item["type"])
-    ]
+    wanted = {"function_ref": function_ref, "type": kind, "active": active}
+    found = [item for item in context.client.triggers.list() if all(value in (None, item[name]) for name, value in wanted.items())]
     print_triggers(context, found)
 
 

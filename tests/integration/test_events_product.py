@@ -112,6 +112,11 @@ def calls_of(tenant: Tenant) -> list[dict[str, Any]]:
     return [call for call in reversed(found) if call["trigger"] == "event" and call["status"] != "running"]
 
 
+def broken_triggers_of(tenant: Tenant) -> dict[str, str]:
+    """Names and messages of the triggers that cannot work."""
+    return {item["name"]: item["message"] for item in tenant.get("triggers?active=false").json()}
+
+
 def running_of(tenant: Tenant) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = tenant.get("functions/f/invocations?status=running").json()
     return found
@@ -200,10 +205,37 @@ def test_a_broker_url_of_the_tenant_and_its_errors(mq_tenant: Tenant, rabbit_ser
     await_message(tenant, "no ready version")
     tenant.upload("f", {"handler.py": HANDLER})
     await_message(tenant, "user name or password refused")
+    assert tenant.get("triggers/mail").json()["active"] is False
+    assert "user name or password refused" in broken_triggers_of(tenant)["mail"] and "no@" not in broken_triggers_of(tenant)["mail"]
     tenant.patch("triggers/mail", {"amqp_url": rabbit_server.url()})
     await_message(tenant, f'listening on queue "{queue}"')
+    assert tenant.get("triggers/mail").json()["active"] is True and broken_triggers_of(tenant) == {}
     publish(rabbit_server, queue, b"x")
     wait_until(lambda: len(calls_of(tenant)) == 1, "the call")
+    tenant.patch("triggers/mail", {"amqp_url": rabbit_server.url(password="also-wrong")})
+    await_message(tenant, "user name or password refused")
+    assert list(broken_triggers_of(tenant)) == ["mail"], "a password that is no longer right"
+
+
+@pytest.mark.slow
+def test_a_broker_of_the_operator_that_cannot_be_used(start_product: Callable[..., Product], rabbit_server: RabbitServer) -> None:
+    """First with a wrong password; then it goes away while the trigger listens."""
+    product = start_product(SLESS_RABBITMQ_URL=rabbit_server.url(password="wrong"))
+    tenant = product.tenant("locked-out")
+    tenant.deploy("f", {"handler.py": HANDLER}, http=False)
+    tenant.post("triggers", {"name": "mail", "type": "event", "function_ref": "f", "queue": f"{tenant.namespace}.mail"})
+    await_message(tenant, "user name or password refused")
+    assert "wrong" not in broken_triggers_of(tenant)["mail"]
+    assert product.end() == 0
+    product.place.environ["SLESS_RABBITMQ_URL"] = rabbit_server.url()
+    product.start()
+    wait_until(lambda: broken_triggers_of(tenant) == {}, "it listens")
+    rabbit_server.stop()
+    try:
+        wait_until(lambda: "mail" in broken_triggers_of(tenant), "the broker is gone")
+    finally:
+        rabbit_server.start()
+    wait_until(lambda: broken_triggers_of(tenant) == {}, "it listens again", 60)
 
 
 @pytest.mark.slow

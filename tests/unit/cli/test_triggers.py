@@ -118,6 +118,9 @@ def test_list_and_its_filters(run, state, cron):
     assert run("triggers").out == run("trigger", "list").out
     assert [item["name"] for item in run("trigger", "list", "--type", "cron", "--output", "json").json] == ["nightly"]
     assert run("trigger", "list", "--function", "other").err == "No triggers\n"
+    state.triggers["front"] |= {"active": False}
+    for option, name in (("--active", "nightly"), ("--inactive", "front")):
+        assert [item["name"] for item in run("trigger", "list", option, "--output", "json").json] == [name]
 
 
 def test_show(run, state, cron):
