@@ -9,6 +9,7 @@ import click
 import pytest
 
 from sless.cli.main import HOMES, group
+from sless.client.ignore import BUILT_IN
 from sless.config import CLIENT_NAMES, PREFIX, Settings, shown
 
 ROOT = Path(__file__).parents[2]
@@ -60,6 +61,11 @@ def test_older_names_are_mapped(name):
     others = dict(re.findall(r"`(\w+)` is `SLESS_(\w+)`", renamed))
     now = others.get(name) or (name if f"`{name}`" in prefixed else "")
     assert now in {item.name.upper() for item in fields(Settings)}
+
+
+def test_what_is_not_uploaded_is_listed():
+    paragraph = next(part for part in README.split("\n\n") if part.startswith("Not uploaded: "))
+    assert [pattern for pattern in BUILT_IN if f"`{pattern.rstrip('/')}`" not in paragraph] == []
 
 
 def test_every_command_is_mentioned():
