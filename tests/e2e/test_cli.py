@@ -27,8 +27,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "code"
 
 
-def call(url: str, event: object) -> dict:
-    request = urllib.request.Request(url, json.dumps(event).encode(), {"Content-Type": "application/json"})
+def call(url: str, event: object, **headers: str) -> dict:
+    request = urllib.request.Request(url, json.dumps(event).encode(), {"Content-Type": "application/json", **headers})
     with urllib.request.urlopen(request, timeout=40) as answer:
         return json.load(answer)
 
@@ -65,13 +65,16 @@ def test_deploy_call_and_delete_a_function(server, folder, tmp_path):
 
 def test_logs_show_what_the_handler_printed(server, folder):
     url = ok(server.sless("deploy", "talker", str(folder))).strip()
-    call(url, {"mark": 4711})
+    call(url, {"mark": 1})
+    call(url, {"mark": 4711}, **{"X-Request-Id": "order-4711"})
     wait_until(lambda: "called with {'mark': 4711}" in ok(server.sless("logs", "talker")), "the line is in the log")
     assert "4711" in ok(server.sless("logs", "talker", "--since", "5m", "--tail", "5"))
     line = json.loads(ok(server.sless("logs", "talker", "--tail", "1", "--output", "json")))
-    assert (line["stream"], line["text"]) == ("stdout", "called with {'mark': 4711}") and line["time"].endswith("Z")
+    assert (line["stream"], line["text"], line["request_id"]) == ("stdout", "called with {'mark': 4711}", "order-4711")
+    assert line["time"].endswith("Z") and line["invocation_id"] != "order-4711"
     for key in ("invocation_id", "request_id"):
-        assert json.loads(ok(server.sless("invocations", "talker", line[key], "--output", "json")))["http_status"] == 200
+        found = json.loads(ok(server.sless("invocations", "talker", line[key], "--output", "json")))
+        assert (found["id"], found["request_id"]) == (line["invocation_id"], "order-4711")
     ok(server.sless("delete", "talker"))
 
 

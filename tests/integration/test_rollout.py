@@ -105,6 +105,22 @@ def test_five_versions_and_a_rollback_without_failed_calls(tenant: Tenant) -> No
     assert tenant.get("functions/f").json()["active_version"] == 2
 
 
+def test_who_reads_ready_is_served_by_the_new_instance(tenant: Tenant) -> None:
+    """The first call after it, not one a moment later."""
+
+    def code(number: int) -> str:
+        return f"import os\ndef handle(event):\n    return [{number}, os.environ.get('MARK')]\n"
+
+    path = tenant.deploy("f", code(1))
+    for number in range(2, 6):
+        assert tenant.upload("f", code(number)).status_code == 202
+        assert tenant.settled("f", version=number)["phase"] == "Ready"
+        assert tenant.post(path).json()[0] == number
+        assert tenant.patch("functions/f", {"env_vars": {"MARK": str(number)}}).status_code == 200
+        assert tenant.settled("f")["phase"] == "Ready"
+        assert tenant.post(path).json() == [number, str(number)]
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_a_rebuild_without_failed_calls(tenant: Tenant) -> None:

@@ -171,6 +171,10 @@ class TestConfig:
         ended = ask("serve", "--database-url", "nosuch://x", POSTGRES_DSN="postgres://x")
         assert ended.returncode == 1 and "POSTGRES_DSN is not read; set SLESS_DATABASE_URL instead" in ended.stderr
 
+    def test_names_of_clients_stop_nothing(self, ask):
+        ended = ask("config", SLESS_API_TOKEN="t", SLESS_ENDPOINT="http://h", SLESS_TOKEN="t")
+        assert (ended.returncode, ended.stderr) == (0, "")
+
     def test_every_older_name_has_a_setting(self):
         assert set(OLDER_NAMES.values()) <= {item.name.upper() for item in fields(Settings)}
 
