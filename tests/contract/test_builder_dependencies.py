@@ -2,17 +2,17 @@
 
 import base64
 import hashlib
-import http.server
 import io
 import json
 import tarfile
-import threading
 import zipfile
 from collections.abc import Iterator
 
 import pytest
+from werkzeug import Request, Response
 
 from tests.contract.builder_harness import LocalBuilderHarness, wheel_of
+from tests.services.fake_http import serving
 
 pytestmark = pytest.mark.xdist_group("builder-dependencies")
 OFFLINE = "--no-index\n--find-links wheels\n"
@@ -88,52 +88,30 @@ def test_a_python_package_with_relative_imports_in_a_sub_folder(harness):
         assert status.ready, (entrypoint, status.message)
 
 
-class PrivateIndex(http.server.ThreadingHTTPServer):
+class PrivateIndex:
     """A package index that requires a password and records refused requests."""
 
     user, password = "reader", "s3same-0pen"
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Pages)
+        self.url = ""
         self.files: dict[str, tuple[str, bytes]] = {}
         self.refused: list[str] = []
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}"
-
-
-class _Pages(http.server.BaseHTTPRequestHandler):
-    server: PrivateIndex
-
-    def do_GET(self) -> None:
-        expected = "Basic " + base64.b64encode(f"{self.server.user}:{self.server.password}".encode()).decode()
-        if self.headers["Authorization"] != expected:
-            self.server.refused.append(self.path)
-            self.send_response(401)
-            self.send_header("WWW-Authenticate", "Basic")
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-            return
-        kind, content = self.server.files.get(self.path, ("", b""))
-        self.send_response(200 if kind else 404)
-        self.send_header("Content-Type", kind or "text/plain")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_: object) -> None:
-        pass
+    def answer(self, request: Request) -> Response:
+        who = request.authorization
+        if who is None or (who.username, who.password) != (self.user, self.password):
+            self.refused.append(request.path)
+            return Response(status=401, headers={"WWW-Authenticate": "Basic"})
+        kind, content = self.files.get(request.path, ("", b""))
+        return Response(content, 200 if kind else 404, content_type=kind or "text/plain")
 
 
 @pytest.fixture
 def index() -> Iterator[PrivateIndex]:
-    with PrivateIndex() as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-        thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
+    made = PrivateIndex()
+    with serving(made.answer) as made.url:
+        yield made
 
 
 def test_private_index_from_build_env_stays_secret(harness, index):

@@ -2,15 +2,15 @@
 
 import base64
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import Any, ClassVar
+from dataclasses import dataclass, field
 
 import pytest
+from werkzeug import Request, Response
 
 from sless.builder.references import Reference, RegistryName
 from sless.builder.registry import Credentials, DeletionNotAllowed, Harbor, Registry, RegistryFailed, find_credentials
+from tests.services.fake_http import serving
 from tests.services.registry import PASSWORD, USER, RegistryServer, push_empty
 
 NAME = RegistryName(host="r.example:5000", path="p")
@@ -83,81 +83,59 @@ def test_a_registry_that_does_not_answer():
 # --- tokens, Harbor ----------------------------------------------------------------------------------------------------------------------
 
 
-class Handler(BaseHTTPRequestHandler):
+@dataclass
+class HarborFake:
     """Requires a Bearer token, as Harbor and Docker Hub do; also serves Harbor's projects."""
 
-    seen: ClassVar[list[tuple[str, str, str]]] = []
-    projects: ClassVar[set[str]] = set()
-    base = ""
+    seen: list[tuple[str, str, str]] = field(default_factory=list)
+    projects: set[str] = field(default_factory=set)
+    url: str = ""
 
-    def do_HEAD(self) -> None:
-        self.answer()
+    @property
+    def host(self) -> str:
+        return self.url.removeprefix("http://")
 
-    def do_GET(self) -> None:
-        self.answer()
-
-    def do_DELETE(self) -> None:
-        self.seen.append((self.command, self.path, ""))
-        self.reply(405, {})
-
-    def do_POST(self) -> None:
-        self.answer()
-
-    def answer(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        authorization = self.headers.get("Authorization", "")
-        type(self).seen.append((self.command, self.path, authorization))
-        path = self.path.partition("?")[0]
-        if path == "/token":
+    def answer(self, request: Request) -> Response:
+        authorization = request.headers.get("Authorization", "")
+        self.seen.append((request.method, request.full_path.rstrip("?"), authorization))
+        if request.method == "DELETE":
+            return reply(405)
+        if request.path == "/token":
             good = authorization == "Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
-            return self.reply(200 if good else 401, {"token": "opened"} if good else {})
-        if path == "/api/v2.0/projects":
-            return self.project(body)
+            return reply(200, {"token": "opened"}) if good else reply(401)
+        if request.path == "/api/v2.0/projects":
+            return self.project(request)
         if authorization != "Bearer opened":
-            challenge = f'Bearer realm="{self.base}/token",service="harbor",scope="repository:p/a:pull"'
-            return self.reply(401, {}, {"WWW-Authenticate": challenge})
-        return self.reply(200, {}, {"Docker-Content-Digest": "sha256:1"})
+            return reply(401, WWW_Authenticate=f'Bearer realm="{self.url}/token",service="harbor",scope="repository:p/a:pull"')
+        return reply(200, Docker_Content_Digest="sha256:1")
 
-    def project(self, body: bytes) -> None:
-        if self.command == "HEAD":
-            return self.reply(200 if self.path.partition("=")[2] in self.projects else 404, {})
-        name = json.loads(body)["project_name"]
+    def project(self, request: Request) -> Response:
+        if request.method == "HEAD":
+            return reply(200 if request.args["project_name"] in self.projects else 404)
+        name = request.get_json()["project_name"]
         if name == "forbidden":
-            return self.reply(403, {"errors": []})
+            return reply(403, {"errors": []})
         status = 409 if name == "raced" else 201
         self.projects.add(name)
-        return self.reply(status, {})
+        return reply(status)
 
-    def reply(self, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
-        self.send_response(status)
-        content = json.dumps(body).encode()
-        for name, value in {**(headers or {}), "Content-Length": str(len(content))}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(content)
 
-    def log_message(self, *_: object) -> None:
-        pass
+def reply(status: int, body: object = (), **headers: str) -> Response:
+    return Response(json.dumps(body or {}), status, {name.replace("_", "-"): value for name, value in headers.items()})
 
 
 @pytest.fixture
-def server() -> Iterator[str]:
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    Handler.base, Handler.seen, Handler.projects = f"http://127.0.0.1:{server.server_port}", [], set()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield f"127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+def harbor() -> Iterator[HarborFake]:
+    made = HarborFake()
+    with serving(made.answer) as made.url:
+        yield made
 
 
-def test_a_bearer_token_is_fetched_with_the_credentials_and_kept(server: str):
-    client = registry(server, config(server))
-    image = Reference(host=server, repository="p/a", tag="t")
+def test_a_bearer_token_is_fetched_with_the_credentials_and_kept(harbor: HarborFake):
+    client = registry(harbor.host, config(harbor.host))
+    image = Reference(host=harbor.host, repository="p/a", tag="t")
     assert client.find_digest(image) == client.find_digest(image) == "sha256:1"
-    assert [path for _, path, _ in Handler.seen] == [
+    assert [path for _, path, _ in harbor.seen] == [
         "/v2/p/a/manifests/t",
         "/token?scope=repository%3Ap%2Fa%3Apull%2Cpush&service=harbor",
         "/v2/p/a/manifests/t",
@@ -165,21 +143,21 @@ def test_a_bearer_token_is_fetched_with_the_credentials_and_kept(server: str):
     ]
 
 
-def test_disabled_deletion_is_reported(server: str):
+def test_disabled_deletion_is_reported(harbor: HarborFake):
     with pytest.raises(DeletionNotAllowed, match="does not allow deleting images"):
-        registry(server, config(server)).delete(Reference(host=server, repository="p/a", tag="t"))
+        registry(harbor.host, config(harbor.host)).delete(Reference(host=harbor.host, repository="p/a", tag="t"))
 
 
-def test_refused_token_names_the_server(server: str):
-    client = registry(server, config(server, password="wrong"))
-    with pytest.raises(RegistryFailed, match=f"rejected the registry secret: 401 from http://{server}/token"):
-        client.find_digest(Reference(host=server, repository="p/a", tag="t"))
+def test_refused_token_names_the_server(harbor: HarborFake):
+    client = registry(harbor.host, config(harbor.host, password="wrong"))
+    with pytest.raises(RegistryFailed, match=f"rejected the registry secret: 401 from {harbor.url}/token"):
+        client.find_digest(Reference(host=harbor.host, repository="p/a", tag="t"))
 
 
-def test_harbor_project_is_created_once(server: str):
-    harbor = Harbor(url=f"http://{server}/", user=USER, password=PASSWORD)
+def test_harbor_project_is_created_once(harbor: HarborFake):
+    client = Harbor(url=f"{harbor.url}/", user=USER, password=PASSWORD)
     for project in ("functions", "functions", "raced"):
-        harbor.ensure_project(project)
-    assert [method for method, _, _ in Handler.seen] == ["HEAD", "POST", "HEAD", "HEAD", "POST"]
+        client.ensure_project(project)
+    assert [method for method, _, _ in harbor.seen] == ["HEAD", "POST", "HEAD", "HEAD", "POST"]
     with pytest.raises(RegistryFailed, match="cannot create project forbidden: 403"):
-        harbor.ensure_project("forbidden")
+        client.ensure_project("forbidden")

@@ -1,6 +1,5 @@
 """Asynchronous calls on a running server: kill -9, callbacks, cancelling; and jobs, contract §2."""
 
-import contextlib
 import hashlib
 import hmac
 import json
@@ -10,14 +9,15 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from email.message import Message
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 import requests
+from werkzeug import Request, Response
+from werkzeug.datastructures import Headers
 
+from tests.services.fake_http import serving
 from tests.services.product import Product, Tenant, running_product, wait_until
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("async")]
@@ -53,44 +53,32 @@ def handle(event):
 class Receiver:
     """Collects callbacks by invocation ID. Answers 500 to the first `refusals` of each call, and waits while `hold` is clear."""
 
+    url = ""
+
     def __init__(self, refusals: int = 0) -> None:
         self.got: dict[str, list[dict[str, Any]]] = {}
-        self.sent: dict[str, list[tuple[Message, bytes]]] = {}
+        self.sent: dict[str, list[tuple[Headers, bytes]]] = {}
         self.refusals = refusals
         self.hold = threading.Event()
         self.hold.set()
-        receiver = self
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                told = json.loads(body)
-                seen = receiver.got.setdefault(told["id"], [])
-                receiver.sent.setdefault(told["id"], []).append((self.headers, body))
-                seen.append(told)
-                number = len(seen)
-                receiver.hold.wait(60)
-                with contextlib.suppress(ConnectionError):  # the sender may have been killed
-                    self.send_response(500 if number <= receiver.refusals else 204)
-                    self.end_headers()
-
-            def log_message(self, *args: object) -> None:
-                """Log nothing."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}/"
-        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}).start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+    def answer(self, request: Request) -> Response:
+        body = request.get_data()
+        told = json.loads(body)
+        seen = self.got.setdefault(told["id"], [])
+        self.sent.setdefault(told["id"], []).append((request.headers, body))
+        seen.append(told)
+        number = len(seen)
+        self.hold.wait(60)
+        return Response(status=500 if number <= self.refusals else 204)
 
 
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
     made = Receiver(refusals=1)
-    yield made
-    made.close()
+    with serving(made.answer) as url:
+        made.url = url + "/"
+        yield made
 
 
 @pytest.fixture(scope="module")

@@ -1,29 +1,23 @@
 """New pods are asked for their health, over real sockets."""
 
-import http.server
 import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from werkzeug import Request, Response
 
 from sless.backend.kubernetes.answering import Answering
 from sless.backend.kubernetes.observation import endpoint_of
 from sless.backend.kubernetes.view import View
 from sless.kube.names import WORKLOAD
+from tests.services.fake_http import serving
 
 Json = dict[str, Any]
 
 
-class Health(http.server.BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        body = b'{"active": 0, "overdue": 0}'
-        self.send_response(200 if self.path == "/_sless/health" else 404)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None: ...
+def health_of(request: Request) -> Response:
+    return Response(b'{"active": 0, "overdue": 0}', 200 if request.path == "/_sless/health" else 404)
 
 
 def pod(name: str, *, ready: bool = False, running: bool = True, restarts: int = 0) -> Json:
@@ -38,11 +32,8 @@ def pod(name: str, *, ready: bool = False, running: bool = True, restarts: int =
 
 @pytest.fixture
 def health() -> Iterator[int]:
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Health)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield server.server_port
-    server.shutdown()
-    server.server_close()
+    with serving(health_of) as url:
+        yield int(url.rpartition(":")[2])
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import hmac
-import http.server
 import json
 import logging
 import stat
@@ -19,11 +18,13 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from werkzeug import Request, Response
 
 from sless.config import Settings
 from sless.errors import Code, ConfigError, SlessError
 from sless.tokens import TokenVerifier, issue_token
 from sless.tokens.keys import KeySet
+from tests.services.fake_http import serving
 from tests.services.product import wait_until
 
 SECRET = "s" * 64
@@ -250,47 +251,31 @@ def test_public_key_modes_refuse_algorithm_confusion() -> None:
 
 
 class KeySetServer:
+    url = ""
+
     def __init__(self) -> None:
         self.keys: list[dict[str, Any]] = []
         self.fetches = 0
         self.broken = False
         self.answers = threading.Event()
         self.answers.set()
-        owner = self
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                owner.fetches += 1
-                owner.answers.wait(10)
-                body = b"oops" if owner.broken else json.dumps({"keys": owner.keys}).encode()
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *args: object) -> None:
-                pass
-
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}/keys"
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02})
-        self._thread.start()
+    def answer(self, request: Request) -> Response:
+        self.fetches += 1
+        self.answers.wait(10)
+        return Response("oops" if self.broken else json.dumps({"keys": self.keys}))
 
     def add(self, kid: str, key: Any, **more: Any) -> None:
         algorithm = jwt.algorithms.RSAAlgorithm if isinstance(key, rsa.RSAPrivateKey) else jwt.algorithms.ECAlgorithm
         self.keys.append(json.loads(algorithm.to_jwk(key.public_key())) | {"kid": kid} | more)
 
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
 
 @pytest.fixture
 def key_set() -> Iterator[KeySetServer]:
-    server = KeySetServer()
-    yield server
-    server.close()
+    key_set = KeySetServer()
+    with serving(key_set.answer) as url:
+        key_set.url = url + "/keys"
+        yield key_set
 
 
 def test_the_key_set_is_cached_and_refetched_for_an_unknown_kid(key_set: KeySetServer) -> None:

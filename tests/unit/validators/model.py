@@ -1,11 +1,13 @@
 """A local server that speaks the chat protocol. What it answers is decided by `reply`, a function of the request."""
 
 import json
-import threading
 import time
-from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable, Iterator
 from typing import Any
+
+from werkzeug import Request, Response
+
+from tests.services.fake_http import serving
 
 Reply = Callable[[dict[str, Any]], tuple[int, bytes]]
 
@@ -28,41 +30,25 @@ class Model:
         self.drip_sec: float | None = None
         self.requests: list[dict[str, Any]] = []
         self.tokens: list[str | None] = []
-        model = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                model.requests.append(body)
-                model.tokens.append(self.headers["Authorization"])
-                status, content = model.reply(body) if self.path == "/v1/chat/completions" else (404, b"")
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                try:
-                    if model.drip_sec is None:
-                        self.wfile.write(content)
-                        return
-                    for byte in content:
-                        self.wfile.write(bytes([byte]))
-                        self.wfile.flush()
-                        time.sleep(model.drip_sec)
-                except OSError:
-                    pass  # the client has had enough
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02})
+        self._serving = serving(self._answer)
 
     def __enter__(self) -> "Model":
-        self._thread.start()
+        self.url = self._serving.__enter__() + "/v1"
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._serving.__exit__(None, None, None)
+
+    def _answer(self, request: Request) -> Response:
+        body = request.get_json()
+        self.requests.append(body)
+        self.tokens.append(request.headers.get("Authorization"))
+        status, content = self.reply(body) if request.path == "/v1/chat/completions" else (404, b"")
+        if self.drip_sec is None:
+            return Response(content, status)
+        return Response(self._drip(content, self.drip_sec), status, {"Content-Length": str(len(content))})
+
+    def _drip(self, content: bytes, pause_sec: float) -> Iterator[bytes]:
+        for byte in content:
+            yield bytes([byte])
+            time.sleep(pause_sec)
