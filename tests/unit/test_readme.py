@@ -9,7 +9,8 @@ import click
 import pytest
 
 from sless.cli.main import HOMES, group
-from sless.client.ignore import BUILT_IN
+from sless.cli.older_settings import OLDER_NAMES
+from sless.client.packing import BUILT_IN
 from sless.config import CLIENT_NAMES, PREFIX, Settings, shown
 
 ROOT = Path(__file__).parents[2]
@@ -18,19 +19,6 @@ CHART_README = (ROOT / "helm" / "sless" / "README.md").read_text(encoding="utf-8
 ROWS = re.findall(r"^\| `(SLESS_\w+)` \| ([^|]*) \| (.*) \|$", CHART_README, re.MULTILINE)
 """Name, default and meaning of the cluster settings; `sless config` has all settings."""
 NAMES = {PREFIX + item.name.upper() for item in fields(Settings)}
-OLDER_NAMES = (
-    "S3_ENDPOINT",
-    "S3_BUCKET",
-    "S3_REGION",
-    "S3_ACCESS_KEY",
-    "S3_SECRET_KEY",
-    "S3_USE_SSL",
-    "POSTGRES_DSN",
-    "HARBOR_URL",
-    "HARBOR_USER",
-    "HARBOR_PASS",
-    "EXTERNAL_URL",
-)
 
 
 def command_lines() -> list[list[str]]:
@@ -58,9 +46,8 @@ def test_defaults_in_the_table_are_the_real_ones():
 def test_older_names_are_mapped(name):
     text = README.split("Older names are not read: ")[1].split("\n\n")[0]
     prefixed, _, renamed = text.partition("now start with `SLESS_`")
-    others = dict(re.findall(r"`(\w+)` is `SLESS_(\w+)`", renamed))
-    now = others.get(name) or (name if f"`{name}`" in prefixed else "")
-    assert now in {item.name.upper() for item in fields(Settings)}
+    others = dict(re.findall(r"`(\w+)` is\s`SLESS_(\w+)`", renamed))
+    assert (others.get(name) or (name if f"`{name}`" in prefixed else "")) == OLDER_NAMES[name]
 
 
 def test_what_is_not_uploaded_is_listed():
