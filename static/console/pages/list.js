@@ -11,6 +11,7 @@ const body = document.querySelector('#list tbody');
 const filters = document.getElementById('filters');
 const rows = new Map([...body.rows].map((row) => [row.dataset.key, row]));
 const known = new Map(); // the items that the stream has sent, as text
+const searched = new WeakMap(); // row → its text
 const wanted = { q: '', kind: 'all', state: 'all' };
 let complete = false; // the page itself has the first rows only
 
@@ -36,15 +37,15 @@ function rowOf(item) {
   const version = item.active_version ? t('list.version', { n: item.active_version }) : t('list.no_version');
   const sub = [t(`kinds.${item.kind}`), item.runtime, version].filter(Boolean).join(' · ');
   const message = item.message && item.kind !== 'job' && item.message !== page.idle ? el('span', { class: 'sub clip', title: item.message }, item.message) : null;
-  const row = el('tr', { 'data-key': keyOf(item), class: `row-${item.kind}`, 'data-flags': flagsOf(item), 'data-also': [item.display_name, ...item.triggers.map((one) => one.name)].join(' ') },
-    el('th', { scope: 'row' }, el('a', { href: own }, item.name), el('span', { class: 'sub' }, sub)),
-    el('td', { class: 'c-phase' }, badge(item.phase, t(`phases.${item.phase}`)), message),
-    el('td', { class: 'c-triggers' }, ...item.triggers.map(chipOf)),
-    el('td', { class: 'c-calls' }, el('span', { class: 'calls' },
+  const row = el('tr', { role: 'row', 'data-key': keyOf(item), class: `row-${item.kind}`, 'data-flags': flagsOf(item), 'data-also': [item.display_name, ...item.triggers.map((one) => one.name)].join(' ') },
+    el('th', { role: 'rowheader', scope: 'row' }, el('a', { href: own }, item.name), el('span', { class: 'sub' }, sub)),
+    el('td', { role: 'cell', class: 'c-phase' }, badge(item.phase, t(`phases.${item.phase}`)), message),
+    el('td', { role: 'cell', class: 'c-triggers' }, ...item.triggers.map(chipOf)),
+    el('td', { role: 'cell', class: 'c-calls' }, el('span', { class: 'calls' },
       sparkline(item.slots, t('list.chart', { calls: item.calls, errors: item.errors })), el('span', { class: 'number' }, item.calls))),
-    el('td', { class: `c-errors right number${item.errors ? ' bad-text' : ''}` }, item.calls ? percent((item.errors * 100) / item.calls) : '–'),
-    el('td', { class: 'c-last' }, lastOf(item)),
-    el('td', { class: 'c-run' }, el('a', { class: 'icon-button', href: `${own}/run`, 'aria-label': t('list.run_name', { name: item.name }), title: t('list.run') }, icon('play'))));
+    el('td', { role: 'cell', class: `c-errors right number${item.errors ? ' bad-text' : ''}` }, item.calls ? percent((item.errors * 100) / item.calls) : '–'),
+    el('td', { role: 'cell', class: 'c-last' }, lastOf(item)),
+    el('td', { role: 'cell', class: 'c-run' }, el('a', { class: 'icon-button', href: `${own}/run`, 'aria-label': t('list.run_name', { name: item.name }), title: t('list.run') }, icon('play'))));
   showTimes(row);
   return row;
 }
@@ -58,7 +59,9 @@ function isShown(key, row) {
   if (wanted.kind !== 'all' && !key.startsWith(`${wanted.kind}/`)) return false;
   const { flags, also } = row.dataset;
   if (wanted.state === 'idle' ? flags.includes('active') : wanted.state !== 'all' && !flags.includes(wanted.state)) return false;
-  return !wanted.q || `${row.textContent} ${also}`.toLowerCase().includes(wanted.q);
+  if (!wanted.q) return true;
+  if (!searched.has(row)) searched.set(row, `${row.textContent} ${also}`.toLowerCase());
+  return searched.get(row).includes(wanted.q);
 }
 
 function applyFilters() {
