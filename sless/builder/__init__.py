@@ -1,10 +1,10 @@
 """Builder: makes versions runnable. Two implementations of `domain.ports.Builder`.
 
-`local` builds on this machine. `dependencies` reads the manifests, `installers` has the command lines of pip and npm, `go` compiles Go
-code (`go_sources` adds the runtime, `go_constraints` finds files that the compiler ignores, `go_compilation` is one `go build`,
-`go_toolchain` finds Go; `go_again` and `go_recipe` repeat a build without the go command, for `sless dev`), `work` is the log, child
-process, deadline and cancellation of one build, `check` is the trial import at the end, `failures` turns a tool's output into an error
-message.
+`local` builds on this machine. `dependencies` reads the manifests, `installers` has the command lines of pip and npm, `go` compiles Go code
+(`go_sources` adds the runtime, `go_constraints` finds files that the compiler ignores, `go_compilation` is one `go build`, `go_toolchain`
+finds Go; `go_again` and `go_recipe` repeat a build without the go command, for `sless dev`), `check` is the trial import at the end.
+For both, `works` holds the builds and their threads, `work` is the log, child process, deadline and cancellation of one build, and
+`failures` turns a tool's output into an error message.
 
 `kubernetes` builds in a cluster. It is not imported here because it needs more libraries. `build_steps` has the steps of one build,
 `packing`, `context_child` and `context` make the Dockerfile and the archive (in a child process), `builder_fit`, `builder_namespace`,

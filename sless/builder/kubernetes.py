@@ -1,7 +1,6 @@
 """KubernetesBuilder: builds uploads into images (small code into ConfigMaps) with Jobs, then imports the entrypoint in a Job."""
 
 import logging
-import threading
 from collections.abc import Callable, Collection
 from datetime import timedelta
 from typing import Any
@@ -13,6 +12,7 @@ from sless.builder.builder_namespace import docker_config_of
 from sless.builder.references import find_reference
 from sless.builder.registry import DeletionNotAllowed, RegistryFailed, make_harbor, make_registry
 from sless.builder.work import BuildCancelled, BuildFailed, Work
+from sless.builder.works import Works
 from sless.config import Settings
 from sless.domain.durations import Durations
 from sless.domain.lifecycle import OPEN_VERSION_STATES
@@ -73,30 +73,18 @@ class KubernetesBuilder:
 
     def __init__(self, steps: Steps, timeout_sec: int) -> None:
         self._steps = steps
-        self._timeout_sec = timeout_sec
-        self._works: dict[str, Work] = {}
-        self._threads: set[threading.Thread] = set()
-        self._lock = threading.Lock()
+        self._works = Works(self._build_image, timeout_sec)
 
     def start(self, build: BuildSpec, changed: Callable[[], None]) -> None:
-        with self._lock:
-            if build.id in self._works:
-                return
-            work = self._works[build.id] = Work(build, changed, self._timeout_sec)
-        self._begin(lambda: self._build_image(work), f"build-{build.id}")
+        self._works.start(build, changed)
 
     def poll(self, build_id: str) -> BuildStatus | None:
-        with self._lock:
-            work = self._works.get(build_id)
-        return work.poll() if work is not None else None
+        return self._works.poll(build_id)
 
     def cancel(self, build_id: str) -> None:
         """Also removes what an earlier process left behind of an unknown build."""
-        with self._lock:
-            work = self._works.pop(build_id, None)
-        if work is not None:
-            work.cancel()
-        self._begin(lambda: self._clear(build_id), f"clear-{build_id}")
+        self._works.cancel(build_id)
+        self._works.begin(lambda: self._clear(build_id), f"clear-{build_id}")
 
     def discard(self, artifact: str) -> None:
         registry = self._steps.registry
@@ -127,18 +115,8 @@ class KubernetesBuilder:
             raise BuilderUnavailable(str(error)) from error
 
     def close(self) -> None:
-        with self._lock:
-            works, threads = list(self._works.values()), list(self._threads)
-        for work in works:
-            work.cancel()
-        for thread in threads:
-            thread.join(timeout=10)
-
-    def _begin(self, task: Callable[[], None], name: str) -> None:
-        thread = threading.Thread(target=task, name=name, daemon=True)
-        with self._lock:
-            self._threads = {known for known in self._threads if known.is_alive()} | {thread}
-            thread.start()
+        self._works.cancel_all()
+        self._works.join()
 
     def _build_image(self, work: Work) -> None:
         """Top of a build's thread. Any error becomes the message of the version."""

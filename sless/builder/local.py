@@ -2,7 +2,6 @@
 
 import logging
 import shutil
-import threading
 import time
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -24,6 +23,7 @@ from sless.builder.go import GoCompiler
 from sless.builder.go_again import GoAgain
 from sless.builder.installers import command_of, installer_environment_of, own_caches_of, reads_of
 from sless.builder.work import BuildCancelled, BuildFailed, Command, Work
+from sless.builder.works import Works
 from sless.config import Settings
 from sless.domain.durations import Durations
 from sless.domain.model import Version
@@ -86,32 +86,16 @@ class LocalBuilder:
         self._run_dir = run_dir
         self._check = check
         self._go = go
-        self._timeout_sec = timeout_sec
-        self._works: dict[str, Work] = {}
-        self._threads: dict[str, threading.Thread] = {}
-        self._lock = threading.Lock()
+        self._works = Works(self._build_artifact, timeout_sec)
 
     def start(self, build: BuildSpec, changed: Callable[[], None]) -> None:
-        with self._lock:
-            if build.id in self._works:
-                return
-            work = self._works[build.id] = Work(build, changed, self._timeout_sec)
-            self._threads = {key: thread for key, thread in self._threads.items() if thread.is_alive()}
-            thread = self._threads[build.id] = threading.Thread(
-                target=self._build_artifact, args=(work,), name=f"build-{build.id}", daemon=True
-            )
-        thread.start()
+        self._works.start(build, changed)
 
     def poll(self, build_id: str) -> BuildStatus | None:
-        with self._lock:
-            work = self._works.get(build_id)
-        return work.poll() if work is not None else None
+        return self._works.poll(build_id)
 
     def cancel(self, build_id: str) -> None:
-        with self._lock:
-            work = self._works.pop(build_id, None)
-        if work is not None:
-            work.cancel()
+        self._works.cancel(build_id)
 
     def discard(self, artifact: str) -> None:
         """Does nothing, because `Material` collects the folders."""
@@ -120,12 +104,10 @@ class LocalBuilder:
         """See `discard`."""
 
     def close(self) -> None:
-        for build_id in list(self._works):
-            self.cancel(build_id)
+        self._works.cancel_all()
         if self._go.again is not None:
             self._go.again.close()
-        for thread in list(self._threads.values()):
-            thread.join(timeout=10)
+        self._works.join()
         self._check.processes.close()
         self._check.memory.close()
         self._run_dir.close()

@@ -5,16 +5,14 @@ from typing import Any
 
 from tf.utils import Diagnostics
 
-from sless.client import ClientError
 from sless.client.client import Json, Resources
-from sless.client.deployment import delete_refused
 from sless.terraform import job_attributes as attributes
 from sless.terraform.code import planned_hash
 from sless.terraform.failure import Failure
 from sless.terraform.fields import Field, Values
 from sless.terraform.resource import Change, Resource
 from sless.terraform.trigger import REFERENCES, complete_reference
-from sless.terraform.workload import build_text, check_code, code_of, language_of, source_attribute
+from sless.terraform.workload import build_text, check_code, code_of, first_version_of, language_of, source_attribute
 
 ENDED = ("Succeeded", "Failed")
 OVERRIDES = ("memory_mb", "timeout_sec")
@@ -50,14 +48,7 @@ class Job(Resource):
         api: Any = self.api(change.client)
         self.save(change, self.created(change))
         if code is not None:
-            name = change.planned["name"]
-            try:
-                uploaded = change.waiter.outlast(partial(api.upload, name, code.data, change.planned["code_hash"]))
-            except ClientError as error:
-                if delete_refused(api, name, error):
-                    change.saved = None
-                raise
-            self._await_build(change, int(uploaded["version"]), "create")
+            self._await_build(change, first_version_of(change, api, code), "create")
         self._await_end(change, "create")
 
     def update(self, change: Change) -> None:

@@ -45,16 +45,8 @@ class Workload(Resource):
         code = code_of(change)
         api: Any = self.api(change.client)
         self.save(change, self.created(change))
-        if code is None:
-            return
-        name = change.planned["name"]
-        try:
-            uploaded = change.waiter.outlast(partial(api.upload, name, code.data, change.planned["code_hash"]))
-        except ClientError as error:
-            if delete_refused(api, name, error):
-                change.saved = None
-            raise
-        self._await_version(change, int(uploaded["version"]), "create")
+        if code is not None:
+            self._await_version(change, first_version_of(change, api, code), "create")
 
     def update(self, change: Change) -> None:
         name = change.prior["name"]
@@ -131,6 +123,18 @@ class Service(Workload):
     def complete(self, planned: Values, config: Values, prior: Values | None) -> None:
         super().complete(planned, config, prior)
         planned.update(counts_of(config))
+
+
+def first_version_of(change: Change, api: Any, code: Code) -> int:
+    """Uploads the code of the resource that was just created, which is deleted if the server refuses the code. Raises ClientError."""
+    name = change.planned["name"]
+    try:
+        uploaded = change.waiter.outlast(partial(api.upload, name, code.data, change.planned["code_hash"]))
+    except ClientError as error:
+        if delete_refused(api, name, error):
+            change.saved = None
+        raise
+    return int(uploaded["version"])
 
 
 def counts_of(config: Values) -> Values:
