@@ -77,7 +77,7 @@ class Forwarder:
         """A slot and a connection. If an instance cannot be reached, tries another one, since nothing has been sent yet."""
         live, call = forwarding.live, forwarding.call
         deadline = monotonic() + self.options.instance_wait_sec
-        call.cold = not live.instances
+        found_none = not live.instances
         while True:
             instance = live.find_slot() or await self._wait_for_slot(forwarding, deadline)
             try:
@@ -90,6 +90,7 @@ class Forwarder:
                 live.release(instance)
                 raise
             instance.calls += 1
+            call.cold = found_none
             call.begin(instance.endpoint.version)
             return instance, connection
 
