@@ -101,7 +101,10 @@ class Settings:
     )
     runtime_image_python311: str = _setting("sless/runtime-python3.11:latest", "runtime image for python3.11")
     runtime_image_nodejs20: str = _setting("sless/runtime-nodejs20:latest", "runtime image for nodejs20")
-    runtime_image_go123: str = _setting("golang:1.23", "image for building go1.23 functions")
+    runtime_image_go123: str = _setting(
+        "golang:1.23-bookworm@sha256:167053a2bb901972bf2c1611f8f52c44d5fe7e762e5cab213708d82c421614db",
+        "image for building go1.23 functions",
+    )
     registry_host: str = _setting("", "image registry, `host[:port]` or `host/user`; empty: no image builds, only small code runs")
     registry_project: str = _setting("", "project (path) within the registry")
     registry_secret: str = _setting("", "Secret in POD_NAMESPACE (dockerconfigjson) of an account that can push")
