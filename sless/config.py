@@ -109,7 +109,7 @@ class Settings:
     registry_project: str = _setting("", "project (path) within the registry")
     registry_secret: str = _setting("", "Secret in POD_NAMESPACE (dockerconfigjson) of an account that can push")
     registry_pull_secret: str = _setting(
-        "", "Secret of an account that can only pull, copied to tenants' namespaces; default: REGISTRY_SECRET"
+        "", "Secret of an account that can only pull, copied to tenants' namespaces; default: nodes pull without a password"
     )
     registry_insecure: bool = _setting(False, "the registry uses plain http")
     harbor_url: str = _setting("", "URL of Harbor, whose project is created before the first push")

@@ -41,8 +41,9 @@ def make_kubernetes_builder(
     policy = tenant_policy_of(settings, installation)
     if settings.registry_secret and not settings.registry_pull_secret:
         _log.warning(
-            "SLESS_REGISTRY_PULL_SECRET is not set: every tenant's namespace gets a copy of Secret %r, which can push",
-            settings.registry_secret,
+            "SLESS_REGISTRY_PULL_SECRET is not set: nodes pull from %s without a password; if it asks for one, name the Secret of "
+            "an account that can only pull",
+            settings.registry_host,
         )
 
     def read_config() -> str | None:

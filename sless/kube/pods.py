@@ -64,7 +64,7 @@ def placement_of(settings: Settings) -> Placement:
         tolerations=_tolerations_of(settings.tolerations),
         cpu=settings.function_cpu,
         cpu_request=settings.function_cpu_request,
-        pull_secret=PULL_SECRET if settings.registry_pull_secret or settings.registry_secret else "",
+        pull_secret=PULL_SECRET if settings.registry_pull_secret else "",
     )
 
 

@@ -50,7 +50,7 @@ def tenant_policy_of(settings: Settings, installation: str) -> TenantPolicy:
         function_cpu=settings.function_cpu,
         function_cpu_request=settings.function_cpu_request,
         egress_allow=allowed,
-        pull_secret=settings.registry_pull_secret or settings.registry_secret,
+        pull_secret=settings.registry_pull_secret,
         push_secret=settings.registry_secret,
     )
 

@@ -91,7 +91,7 @@ def stage(kube_cluster: KubeCluster) -> Iterator[Stage]:
     kube_cluster.apply(PULL)
     harness = KubeHarness(
         Durations(cache_sec=0.3, idle_observe_sec=0.3, orphan_sec=20.0),
-        kubeconfig=kube_cluster.kubeconfig, registry_secret="registry", pod_namespace="default", ingress_host="fn.test",
+        kubeconfig=kube_cluster.kubeconfig, registry_pull_secret="registry", pod_namespace="default", ingress_host="fn.test",
     )  # fmt: skip
     try:
         revision = harness.python(HELLO, env={"A": "1", "B": "2"})

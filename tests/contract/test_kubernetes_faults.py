@@ -154,7 +154,7 @@ def test_a_manually_deleted_namespace_comes_back_complete(harness, kube_cluster)
 def test_the_pull_secret_follows_its_source(kube_cluster):
     secret = {"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": {"name": "registry", "namespace": "default"}}
     kube_cluster.apply({**secret, "data": {"a": "MQ=="}})
-    harness = KubeHarness(QUICK, kubeconfig=kube_cluster.kubeconfig, registry_secret="registry", pod_namespace="default")
+    harness = KubeHarness(QUICK, kubeconfig=kube_cluster.kubeconfig, registry_pull_secret="registry", pod_namespace="default")
     try:
         harness.deploy(harness.python(HELLO))
         home = namespace_of(harness.namespace)

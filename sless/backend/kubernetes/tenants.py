@@ -80,8 +80,8 @@ class TenantNamespaces:
     def _warn_of_push(self, pull: dict[str, Any]) -> None:
         """Warns that the pull secret may push: anyone who can read its copy in a tenant's namespace could replace images of all tenants."""
         push = self._policy.push_secret
-        if not push or push == self._policy.pull_secret:
-            return  # the builder warns at start that there is only one
+        if not push:
+            return
         shared = accounts_of(pull) & accounts_of(self._kube.find("Secret", push, self._policy.pod_namespace))
         for host, user in sorted(shared - self._warned):
             text = "SLESS_REGISTRY_PULL_SECRET: expected an account that can only pull, found %s's user %r, which pushes with Secret %r"

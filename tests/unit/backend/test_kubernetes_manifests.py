@@ -30,7 +30,7 @@ FULL = {
     "runtime_class": "gvisor",
     "node_selector": ("pool=functions",),
     "tolerations": '[{"key": "functions", "operator": "Exists"}]',
-    "registry_secret": "registry",
+    "registry_pull_secret": "registry",
     "ingress_host": "fn.example.org",
     "ingress_class": "nginx",
     "ingress_tls_secret": "wildcard",
@@ -249,7 +249,7 @@ def test_functions_listen_on_ipv6_if_sless_does():
     assert (addresses(), addresses(host="0.0.0.0"), addresses(host="::")) == ([], [], ["::"])
 
 
-def test_tenants_get_the_pull_only_secret():
+def test_tenants_never_get_the_secret_that_pushes():
     push, pull = Settings(registry_secret="push"), Settings(registry_secret="push", registry_pull_secret="pull")
-    assert [tenant_policy_of(settings, "i").pull_secret for settings in (Settings(), push, pull)] == ["", "push", "pull"]
-    assert [placement_of(settings).pull_secret for settings in (Settings(), pull)] == ["", "sless-pull"]
+    assert [tenant_policy_of(settings, "i").pull_secret for settings in (Settings(), push, pull)] == ["", "", "pull"]
+    assert [placement_of(settings).pull_secret for settings in (Settings(), push, pull)] == ["", "", "sless-pull"]

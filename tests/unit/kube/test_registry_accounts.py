@@ -55,9 +55,9 @@ def test_a_pull_secret_of_the_account_that_pushes_is_a_warning(pull: str, said: 
     assert caplog.text.count(text) == said
 
 
-def test_without_a_pull_secret_the_start_says_that_tenants_get_the_other(caplog: pytest.LogCaptureFixture) -> None:
+def test_without_a_pull_secret_the_start_says_how_nodes_pull(caplog: pytest.LogCaptureFixture) -> None:
     nothing: Any = None
     make_kubernetes_builder(settings(registry_secret="push", registry_pull_secret="pull"), nothing, "i", nothing, nothing)
     assert caplog.text == ""
     make_kubernetes_builder(settings(registry_secret="push"), nothing, "i", nothing, nothing)
-    assert "SLESS_REGISTRY_PULL_SECRET is not set: every tenant's namespace gets a copy of Secret 'push', which can push" in caplog.text
+    assert "SLESS_REGISTRY_PULL_SECRET is not set: nodes pull from r.example:5000 without a password" in caplog.text
