@@ -14,6 +14,7 @@ from sless.domain.model import Kind, TriggerType
 from sless.domain.notice import NoticeEvent
 from sless.errors import ConfigError, SlessError
 from sless.store import FixedKeys, Keyring, Store, id_of_key, migrate, open_store
+from sless.store.notices import notify
 from sless.store.sealed import sealed_columns
 from tests.builders import NAMESPACE, make_run, make_workload_spec
 
@@ -39,7 +40,8 @@ def plant(store: Store, name: str = "hello") -> str:
     store.callbacks.keys(NAMESPACE)
     url = f"https://example.com/?key={PLANTED}"
     store.notices.set_url(NAMESPACE, url)
-    store.notices.add(NAMESPACE, NoticeEvent.BUILD_FAILED, once=(name,), facts={})
+    with store.database.write() as conn:
+        notify(store.database, conn, NAMESPACE, NoticeEvent.BUILD_FAILED, once=(name,), facts={})
     run = make_run(workload_id=workload.id, callback_url=url)
     store.runs.insert(run)
     store.runs.cancel(run.id)
