@@ -12,7 +12,7 @@ from sless.domain.exits import reported
 from sless.host.lines import LineReader, Sink
 from sless.kube import Kube, KubeError, Unavailable
 from sless.kube.names import MAIN_CONTAINER, NAMESPACE, WORKLOAD
-from sless.kube.pod_state import container_status_of
+from sless.kube.pod_state import container_status_of, restarts_of
 
 Json = dict[str, Any]
 
@@ -50,12 +50,8 @@ class CrashLogs:
 
     def _read(self, instance: str, pod: Json) -> None:
         """Top of a pool thread."""
-        # If the container runs again, or waits to, the ended one is its previous run.
-        previous = "terminated" not in (container_status_of(pod).get("state") or {})
         try:
-            text = self._kube.pod_logs(
-                pod["metadata"]["namespace"], pod["metadata"]["name"], container=MAIN_CONTAINER, previous=previous, tail_lines=TAIL_LINES
-            )
+            text = self._text_of(pod)
         except Unavailable:
             self._asked.pop(instance, None)
             return
@@ -69,3 +65,20 @@ class CrashLogs:
             self._instances.reasons[instance] = reported(reason, reader.crash)
         self._instances.tails[instance] = tuple(reader.tail())
         self._changed()
+
+    def _text_of(self, pod: Json) -> str:
+        """Raises KubeError."""
+        # If the container runs again, or waits to, the ended one is its previous run.
+        if "terminated" not in (container_status_of(pod).get("state") or {}):
+            return self._log_of(pod, previous=True)
+        text = self._log_of(pod, previous=False)
+        return self._log_of(pod, previous=True) if self._has_restarted(pod) else text
+
+    def _log_of(self, pod: Json, *, previous: bool) -> str:
+        namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
+        return self._kube.pod_logs(namespace, name, container=MAIN_CONTAINER, previous=previous, tail_lines=TAIL_LINES)
+
+    def _has_restarted(self, pod: Json) -> bool:
+        """Since the pod was observed, so that the log may be that of the next run."""
+        found = self._kube.list("Pod", namespace=pod["metadata"]["namespace"], fields=f"metadata.name={pod['metadata']['name']}")
+        return any(restarts_of(now) > restarts_of(pod) for now in found)
