@@ -30,6 +30,7 @@ class Capture:
         self._raw_lines = {"stdout": self._raw_out, "stderr": self._raw_err}
         self._idle_lines = {}
         self._drain_poller = poll()
+        self._draining = False
 
     def install(self):
         """Redirect output: only log lines reach the real stdout and stderr from now on."""
@@ -82,7 +83,8 @@ class Capture:
 
     def finish(self, call, poller):
         """Log the unfinished last line of a call that has ended."""
-        if call.partial_lines is None and not poller.poll(0) and not self._raw_out.held and not self._raw_err.held:
+        # Asked last: another thread may have read the call's last line, but not attributed it yet.
+        if call.partial_lines is None and not poller.poll(0) and not self._raw_out.held and not self._raw_err.held and not self._draining:
             return
         alone = len(self.running) == 1
         with self._lock:
@@ -140,6 +142,13 @@ class Capture:
 
     def _drain(self):
         """Drain the pipes. The caller holds the lock."""
+        self._draining = True
+        try:
+            self._read_pipes()
+        finally:
+            self._draining = False
+
+    def _read_pipes(self):
         for reading, _ in self._drain_poller.poll(0):
             name = self._pipes.get(reading)
             if name is None:
