@@ -19,7 +19,7 @@ Json = dict[str, Any]
 
 
 def overview(req: ApiRequest) -> Response:
-    items = req.usecases.overview.list(req.namespace, activity=None)
+    items = req.usecases.overview.list(req.namespace, activity=True)
     return json_response([overview_json(item, req.namespace, req.settings) for item in items])
 
 
@@ -50,7 +50,7 @@ def overview_json(item: OverviewItem, namespace: str, settings: Settings) -> Jso
 
 def overview_texts(usecases: Usecases, settings: Settings, namespace: str) -> dict[str, str]:
     """The items of the list as JSON texts, by kind and name, for the stream of changes."""
-    items = usecases.overview.list(namespace, activity=None)
+    items = usecases.overview.list(namespace, activity=True)
     return {f"{item.kind}/{item.name}": json.dumps(overview_json(item, namespace, settings), ensure_ascii=False) for item in items}
 
 

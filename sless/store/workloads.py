@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, Select, and_, delete, exists, or_, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, Select, and_, delete, exists, func, or_, select, update
 
 from sless import clock, ids
 from sless.domain.audit import Change, Note, spec_changes
@@ -96,6 +96,10 @@ class WorkloadStore:
             query = query.where(workloads.c.name > after_name)
         with self._db.read() as conn:
             return [workload_of(row) for row in conn.execute(query).mappings()]
+
+    def count_in(self, namespace: str) -> int:
+        with self._db.read() as conn:
+            return conn.execute(select(func.count()).where(workloads.c.namespace == namespace, is_shown())).scalar_one()
 
     def list_all(self, kinds: Iterable[Kind]) -> list[Workload]:
         """Workloads of all tenants, including those being deleted."""

@@ -54,17 +54,26 @@ class Overview:
     def __init__(self, parts: UseCaseParts) -> None:
         self._store = parts.store
 
-    def list(self, namespace: str, *, activity: int | None = 0) -> list[OverviewItem]:
-        """Functions and services by name, then jobs; the first `activity` of them, or all, with the calls of the last hour and the newest
-        call."""
-        triggers = self._store.triggers.list_in(namespace)
+    def list(self, namespace: str, *, activity: bool = False) -> Sequence[OverviewItem]:
+        """Functions and services by name, then jobs; with `activity` also the calls of the last hour and the newest call."""
         callables = self._store.workloads.list_in(namespace, [Kind.FUNCTION, Kind.SERVICE])
         jobs = self._store.workloads.list_in(namespace, [Kind.JOB])
+        return self._items(namespace, callables, jobs, activity)
+
+    def first(self, namespace: str, count: int) -> tuple[Sequence[OverviewItem], int]:
+        """The first `count` items of `list` with their activity, and how many there are."""
+        callables = self._store.workloads.list_in(namespace, [Kind.FUNCTION, Kind.SERVICE], limit=count)
+        left = count - len(callables)
+        jobs = self._store.workloads.list_in(namespace, [Kind.JOB], limit=left) if left else []
+        return self._items(namespace, callables, jobs, True), self._store.workloads.count_in(namespace)
+
+    def _items(self, namespace: str, callables: Sequence[Workload], jobs: Sequence[Workload], activity: bool) -> Sequence[OverviewItem]:
+        triggers = self._store.triggers.list_in(namespace)
         shown: list[WorkloadView | JobView] = [*view_workloads(self._store, callables, triggers), *view_jobs(self._store, jobs)]
         by_target: dict[str, list[Trigger]] = {}
         for trigger in triggers:
             by_target.setdefault(trigger.function_ref, []).append(trigger)
-        reader = _Activity(self._store, [view.workload.id for view in shown[:activity]])
+        reader = _Activity(self._store, [view.workload.id for view in shown] if activity else [])
         return [_item_of(view, by_target, reader) for view in shown]
 
 

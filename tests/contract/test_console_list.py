@@ -4,6 +4,8 @@ import gzip
 import re
 import time
 from datetime import timedelta
+from types import SimpleNamespace
+from typing import cast
 
 from sqlalchemy import Table, event, select
 
@@ -11,6 +13,8 @@ from sless import clock
 from sless.domain.model import Kind
 from sless.http.console.listing import FIRST_ROWS
 from sless.store.tables import triggers, versions, workloads
+from sless.usecases.overview import Overview
+from sless.usecases.parts import UseCaseParts
 from tests.builders import make_call_stats, make_invocation
 from tests.contract.rest_harness import OPERATOR, Rest
 
@@ -74,6 +78,17 @@ def test_the_first_paint_of_many_functions(rest: Rest) -> None:
     assert len(text) <= PAGE_BYTES and len(gzip.compress(text.encode())) <= PAGE_BYTES / 10
     assert '"slots"' not in text, "what the rows show is not sent twice"
     assert many_sec <= 3 * few_sec, f"{MANY} functions take {many_sec * 1000:.0f} ms, {FIRST_ROWS} {few_sec * 1000:.0f} ms"
+
+
+def test_the_first_rows_are_those_of_the_whole_list(rest: Rest) -> None:
+    for name, kind in (("b", "function"), ("a", "service"), ("d", "job"), ("c", "job")):
+        rest.function(name, kind)
+    overview = Overview(cast(UseCaseParts, SimpleNamespace(store=rest.store)))
+    every = [item.name for item in overview.list(rest.namespace)]
+    assert every == ["a", "b", "c", "d"]
+    for count in (1, 2, 3, 4, 9):
+        items, total = overview.first(rest.namespace, count)
+        assert ([item.name for item in items], total) == (every[:count], 4)
 
 
 def test_funcs_as_text(rest: Rest) -> None:

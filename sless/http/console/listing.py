@@ -19,10 +19,10 @@ def listing(req: PageRequest) -> Response:
     if not wants_page():
         found = req.usecases.overview.list(namespace)
         return Response(text_of(sorted_for_text(found), namespace, req.settings), content_type="text/plain; charset=utf-8")
-    found = req.usecases.overview.list(namespace, activity=FIRST_ROWS)
-    items = [overview_json(item, namespace, req.settings) for item in found[:FIRST_ROWS]]
+    found, total = req.usecases.overview.first(namespace, FIRST_ROWS)
+    items = [overview_json(item, namespace, req.settings) for item in found]
     title, address = req.text("list.title"), req.settings.base_url()
-    return req.page("list.html", title=title, module="list", items=items, total=len(found), address=address, data={"total": len(found)})
+    return req.page("list.html", title=title, module="list", items=items, total=total, address=address, data={"total": total})
 
 
 PAGES = (Page(rule="/funcs/<ns>", view=listing),)
