@@ -1,6 +1,7 @@
 """`sless serve` with SLESS_BACKEND=kubernetes on the stand-in cluster, with the chart's RBAC rules only."""
 
 import base64
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -23,11 +24,14 @@ SLOW = "import os, time\ndef handle(event):\n    time.sleep(event.get('sec', 0))
 HELLO = "def handle(event):\n    print('called with', event)\n    return {'hello': event}\n"
 USER = "sless"
 SOON = Durations(empty_namespace_sec=2.0, cache_sec=2.0, refused_run_sec=4.0)
-PUSH_SECRET = {
-    "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/dockerconfigjson",
-    "metadata": {"name": "push", "namespace": POD_NAMESPACE},
-    "data": {".dockerconfigjson": base64.b64encode(b'{"auths": {}}').decode()},
-}  # fmt: skip
+REGISTRY_SECRETS = [
+    {
+        "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/dockerconfigjson",
+        "metadata": {"name": name, "namespace": POD_NAMESPACE},
+        "data": {".dockerconfigjson": base64.b64encode(json.dumps({"auths": {"registry.test": {"username": name}}}).encode()).decode()},
+    }
+    for name in ("push", "pull")
+]  # fmt: skip
 SELDOM = {
     ("patch", "", "pods"): "an instance that hangs: its ReplicaSet is to make another one before it is deleted",
     ("delete", "", "configmaps"): "code that no version has needed for a quarter of an hour",
@@ -55,7 +59,8 @@ def rights() -> Rights:
 def world(tmp_path_factory: pytest.TempPathFactory, rights: Rights) -> Iterator[World]:
     with running_cluster() as cluster, new_place(tmp_path_factory.mktemp("kubernetes")) as place:
         cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": POD_NAMESPACE}})
-        cluster.create(PUSH_SECRET)
+        for secret in REGISTRY_SECRETS:
+            cluster.create(secret)
         cluster.enforce(USER, rights.cluster, rights.local, rights.writable)
         product = Product(place, SOON, **environ_of(cluster))
         try:
@@ -68,7 +73,7 @@ def environ_of(cluster: KubeCluster) -> dict[str, str]:
     return {
         "SLESS_BACKEND": "kubernetes", "SLESS_KUBECONFIG": str(cluster.kubeconfig), "SLESS_POD_NAMESPACE": POD_NAMESPACE,
         "SLESS_AUTH_MODE": "local", "SLESS_INGRESS_HOST": "fn.test", "SLESS_INTERNAL_URL": "http://sless.sless.svc:9090",
-        "SLESS_REGISTRY_HOST": "registry.test", "SLESS_REGISTRY_SECRET": "push",
+        "SLESS_REGISTRY_HOST": "registry.test", "SLESS_REGISTRY_SECRET": "push", "SLESS_REGISTRY_PULL_SECRET": "pull",
     }  # fmt: skip
 
 
@@ -92,6 +97,9 @@ def test_small_code_serves_in_seconds_and_calls_have_logs(world):
     assert "called with" in tenant.get("functions/hello/logs").text
     (pod,) = world.pods(tenant)
     assert pod["status"]["podIP"] in world.cluster.control("objects", kind="EndpointSlice")[0]["endpoints"][0]["addresses"]
+    secrets = world.cluster.list("Secret", namespace_of(tenant.namespace))
+    copies = [secret["data"] for secret in secrets if ".dockerconfigjson" in secret["data"]]
+    assert copies == [REGISTRY_SECRETS[1]["data"]], "the one that pulls, not the one that pushes"
     (ingress,) = world.cluster.list("Ingress", POD_NAMESPACE)
     assert ingress["spec"]["rules"][0]["host"] == f"hello-{tenant.namespace}.fn.test"
 
