@@ -16,8 +16,8 @@ def rfc3339_of(moment: datetime) -> str:
 
 
 def parse_rfc3339(text: str) -> datetime:
-    """Raises ValueError, also for a time without a zone, and TypeError for what is no text."""
-    # Python 3.10 does not know the Z. What is no text raises TypeError, like a Python that does.
+    """Raises ValueError for text that is not a time with a zone, and TypeError for any other type."""
+    # Python 3.10 cannot parse the Z. `fromisoformat` raises the TypeError for other types.
     moment = datetime.fromisoformat(text[:-1] + "+00:00" if isinstance(text, str) and text.endswith("Z") else text)
     if moment.tzinfo is None:
         raise ValueError(f"expected an RFC 3339 time with a zone such as 2026-01-31T09:26:53Z, found {text!r}")

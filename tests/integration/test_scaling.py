@@ -80,11 +80,11 @@ def test_a_tenant_is_told_that_its_calls_reached_a_limit(quick: Product, tenant:
     path = tenant.deploy("one", PID)
     wait_until(lambda: tenant.get(path).status_code == 429, "the limit is reached")
 
-    def told() -> list[tuple[str]]:
+    def notices() -> list[tuple[str]]:
         with sqlite3.connect(quick.place.data_dir / "sless.db") as database:
             return database.execute("SELECT event FROM notices WHERE namespace = ?", (tenant.namespace,)).fetchall()
 
-    wait_until(lambda: told() == [("limit.reached",)], "it is told")
+    wait_until(lambda: notices() == [("limit.reached",)], "the server has stored the notice")
 
 
 def test_stored_calls_start_an_instance_too(tenant: Tenant) -> None:
