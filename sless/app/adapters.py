@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 def tenant_loops(store: Store, plane: DataPlane, leader: Leader, durations: Durations) -> list[Loop]:
     """Loops on every replica for the limits of tenants. With SQLite, which has one server, there is no use by others."""
     notices = LimitNotices(store=store, noted=plane.limits_reached)
-    told = Loop(topic="limits", tick=notices.tick, interval_sec=durations.tick_sec, leader_only=False)
+    limits = Loop(topic="limits", tick=notices.tick, interval_sec=durations.tick_sec, leader_only=False)
     if store.database.is_sqlite:
-        return [told]
+        return [limits]
 
     def charge(calls: Mapping[str, int]) -> None:
         if plane.loop is not None and plane.loop.is_running():
@@ -43,7 +43,7 @@ def tenant_loops(store: Store, plane: DataPlane, leader: Leader, durations: Dura
         store=store, holder=store.holder, is_leader=leader.is_leader, calls=plane.routes.calls, runs=plane.run_room.own,
         charge=charge, set_runs=plane.run_room.set_others, durations=durations,
     )  # fmt: skip
-    return [told, Loop(topic="tenant use", tick=use.tick, interval_sec=durations.demand_sec, leader_only=False)]
+    return [limits, Loop(topic="tenant use", tick=use.tick, interval_sec=durations.demand_sec, leader_only=False)]
 
 
 def run_limits_of(settings: Settings) -> RunsLoopLimits:
