@@ -13,11 +13,11 @@ Decision: a new leader applies each object once, which changes nothing unless it
 (managedFields), as do lists and events, so later manual edits are detected even in kinds without a generation.
 
 Decision: each kind is listed once and then watched, and listed again every ten minutes, after an expired version and after a broken stream.
-Lists every two seconds took 7 % of a core and 150 requests a minute on an idle cluster. Decisions need a complete
-view: the leader changes nothing while it cannot observe one of the kinds. A silent API may be quiet or frozen, so it is probed each minute,
-and every three seconds during changes. After an outage of the API, no run ends because of elapsed time for as long
-as the outage took (`View.settled`), because nodes report late. Of the other kinds (Secrets, Services, policies …) the leader observes only
-the metadata, in order to undo manual deletions and edits.
+Lists every two seconds took 7 % of a core and 150 requests a minute on an idle cluster. Decisions need a complete view: the leader changes
+nothing while it cannot observe one of the kinds. A silent API may be quiet or frozen, so it is probed each minute, and every three seconds
+during changes. After an outage of the API, no run ends because of elapsed time for as long as the outage took (`View.settled`), because
+nodes report late. Of the other kinds (Secrets, Services, policies …) the leader observes only the metadata, in order to undo manual
+deletions and edits.
 
 Decision: a call of the port never waits for the API. Writes go through a small pool, the newest desired state of a workload wins, and
 `observe` shows the result.
