@@ -1,4 +1,4 @@
-"""What a local server's child processes can read of the server, and how processes end."""
+"""What child processes of a local server can read of it, and how processes end."""
 
 import json
 import os

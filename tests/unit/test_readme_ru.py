@@ -1,4 +1,4 @@
-"""README.ru.md says what README.md says: the same commands, settings, sections and links."""
+"""README.ru.md matches README.md: the same commands, settings, sections and links."""
 
 import re
 from pathlib import Path
@@ -36,7 +36,7 @@ def test_the_same_sections() -> None:
 
 
 def test_every_setting_is_named() -> None:
-    """But for the table of limits, to which the Russian text refers."""
+    """Except for the table of limits, to which the Russian text refers."""
     table = re.compile(r"^\| limit \| default .*?\n\n", re.MULTILINE | re.DOTALL)
 
     def names(text: str) -> set[str]:

@@ -1,4 +1,4 @@
-"""Encryption keys: made once, kept, looked for where users put them, and rotated under a running server."""
+"""Encryption keys: created once, kept, read from settings or a file, and rotated while a server runs."""
 
 import threading
 from pathlib import Path
@@ -43,7 +43,7 @@ def secret_of(settings: Settings, name: str = "hello") -> str:
         store.close()
 
 
-def test_the_first_start_makes_a_private_key_and_the_next_keeps_it(settings):
+def test_the_first_start_creates_a_private_key_file_and_later_starts_keep_it(settings):
     migrate(settings)
     keys = keys_in(settings)
     assert (settings.data_dir / KEY_FILE).stat().st_mode & 0o777 == 0o600
@@ -108,11 +108,11 @@ def test_a_rotation_adds_a_key_and_a_running_server_follows(settings):
     plant(settings)
     (old,) = keys_in(settings)
     server = open_encrypted(settings)
-    told: list[str] = []
-    rotate(settings, told.append)
+    lines: list[str] = []
+    rotate(settings, lines.append)
     new, kept = keys_in(settings)
     assert kept == old
-    assert told[-1] == f"Encrypted 1 values with key {id_of_key(new)}; older keys are only needed for backups made before"
+    assert lines[-1] == f"Encrypted 1 values with key {id_of_key(new)}; older keys are only needed for backups made before"
     assert server.workloads.get(NAMESPACE, Kind.FUNCTION, "hello").spec.secret_env == {"A": "b"}
     server.workloads.insert(NAMESPACE, Kind.FUNCTION, "later", make_workload_spec(secret_env={"A": "c"}))
     assert server.sealed.key_ids() == {id_of_key(new)}

@@ -1,4 +1,4 @@
-"""What a server loads before it is ready, which is most of the time that a start takes."""
+"""The modules that a server loads before it is ready, which takes most of the time of a start."""
 
 import json
 import subprocess
@@ -40,7 +40,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return names
 
 
-def test_what_a_first_call_does_not_need_is_loaded_later(loaded: list[str]) -> None:
+def test_modules_that_a_first_call_does_not_need_are_loaded_later(loaded: list[str]) -> None:
     assert [name for name in LATER if name in loaded] == []
 
 

@@ -38,7 +38,7 @@ def test_cookie_and_key_become_a_token() -> None:
         ({"sec_fetch_site": "same-site"}, Code.FORBIDDEN),
     ],
 )
-def test_what_is_refused(headers: dict[str, str], code: Code) -> None:
+def test_refused_requests(headers: dict[str, str], code: Code) -> None:
     with pytest.raises(SlessError) as caught:
         rest_scope_of(scope_of(**headers))
     assert caught.value.code is code and TOKEN not in caught.value.message

@@ -99,7 +99,7 @@ async def following(
         lists.close()
 
 
-async def test_the_list_first_then_only_what_changes() -> None:
+async def test_a_stream_sends_the_list_and_then_only_changes() -> None:
     source = Source()
     async with following(source) as ((client,), _, _):
         assert (await client.until(1))[0] == ("items", [{"name": "a"}, {"name": "b"}])
@@ -120,7 +120,7 @@ async def test_many_consoles_cost_one_reader() -> None:
     assert source.reads <= 2 + (time.monotonic() - started_at) / overviews.PERIOD_SEC
 
 
-async def test_the_reader_rests_ten_times_as_long_as_it_works() -> None:
+async def test_the_reader_pauses_ten_times_as_long_as_it_reads() -> None:
     source = Source()
     slow = 0.15
 
@@ -135,7 +135,7 @@ async def test_the_reader_rests_ten_times_as_long_as_it_works() -> None:
         assert source.reads == 1
 
 
-async def test_the_reader_rests_when_it_has_sent_much() -> None:
+async def test_the_reader_pauses_after_sending_much() -> None:
     clients = 20
     size = int(overviews.SENT_BYTES_PER_SEC * overviews.PERIOD_SEC * 4 / clients)
     source = Source({"function/a": json.dumps({"name": "a" * size})})
@@ -156,7 +156,7 @@ async def test_a_client_that_does_not_read_is_dropped() -> None:
             follower.put(b"%d" % number)
         assert follower.dropped.is_set() and not task.done()
         source.items["function/c"] = '{"name": "c"}'
-        assert (await quick.until(2))[1] == ("items", [{"name": "c"}]), "others are not held up"
+        assert (await quick.until(2))[1] == ("items", [{"name": "c"}]), "other clients are not delayed"
 
 
 async def test_a_stream_ends_with_its_token() -> None:

@@ -1,4 +1,4 @@
-"""New pods are asked for their health, over real sockets."""
+"""Health checks of new pods, over real sockets."""
 
 import threading
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ def answering(changed: threading.Event, health: int) -> Iterator[Answering]:
     made.close()
 
 
-def test_a_pod_that_answers_takes_calls_before_the_kubelet_says_so(answering: Answering, changed: threading.Event) -> None:
+def test_a_pod_that_answers_takes_calls_before_the_kubelet_reports_it_ready(answering: Answering, changed: threading.Event) -> None:
     item = pod("a")
     assert endpoint_of(item, answering) is None
     answering.on_view(View(pods={"w": [item]}))
@@ -57,7 +57,7 @@ def test_a_pod_that_answers_takes_calls_before_the_kubelet_says_so(answering: An
     assert endpoint is not None and endpoint.id == "a-0" and not endpoint.draining
 
 
-def test_the_kubelet_decides_from_the_first_time_it_was_ready(answering: Answering, changed: threading.Event) -> None:
+def test_the_kubelet_decides_once_it_has_reported_the_pod_ready(answering: Answering, changed: threading.Event) -> None:
     answering.on_view(View(pods={"w": [pod("a")]}))
     assert changed.wait(5)
     answering.on_view(View(pods={"w": [pod("a", ready=True)]}))
@@ -67,13 +67,13 @@ def test_the_kubelet_decides_from_the_first_time_it_was_ready(answering: Answeri
     assert changed.wait(5) and "b-0" in answering and "a-0" not in answering
 
 
-def test_a_restarted_container_is_asked_again(answering: Answering, changed: threading.Event) -> None:
+def test_a_restarted_container_is_checked_again(answering: Answering, changed: threading.Event) -> None:
     answering.on_view(View(pods={"w": [pod("a", ready=True)]}))
     answering.on_view(View(pods={"w": [pod("a", restarts=1)]}))
     assert changed.wait(5) and "a-1" in answering
 
 
-def test_only_running_containers_are_asked(changed: threading.Event) -> None:
+def test_only_running_containers_are_checked(changed: threading.Event) -> None:
     asked: list[str] = []
     made = Answering(changed.set, address_of=lambda item: asked.append(item["metadata"]["name"]) or None)  # type: ignore[func-returns-value]
     made.on_view(View(pods={"w": [pod("a", running=False), pod("b", ready=True), pod("c")]}))

@@ -1,4 +1,4 @@
-"""Which run of a container the log of an ended instance is read from."""
+"""The log of an ended instance comes from the right run of its container."""
 
 from threading import Event
 from types import SimpleNamespace
@@ -43,7 +43,7 @@ class Cluster:
     ],
     ids=["ended", "gone", "restarted", "restarted-meanwhile"],
 )
-def test_the_log_is_that_of_the_run_that_ended(observed: dict[str, Any], now: dict[str, Any] | None, line: str) -> None:
+def test_the_log_is_read_from_the_run_that_ended(observed: dict[str, Any], now: dict[str, Any] | None, line: str) -> None:
     (instance,) = ended_instances_of(observed)
     instances: Any = SimpleNamespace(reasons={}, tails={})
     cluster: Any = Cluster(now)

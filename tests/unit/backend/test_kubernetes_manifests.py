@@ -147,7 +147,7 @@ def test_a_stopping_pod_serves_until_proxies_drop_it_and_then_ends_its_calls():
     spec = wanted_of(fit, desired(timeout_sec=100)).deployment["spec"]
     (container,) = spec["template"]["spec"]["containers"]
     pause = container["lifecycle"]["preStop"]["sleep"]["seconds"]
-    assert pause >= 4, "looks come each 2 s, routes are read each second"
+    assert pause >= 4, "the view is refreshed every 2 s, routes are read every second"
     assert spec["template"]["spec"]["terminationGracePeriodSeconds"] > pause + 100
     assert {"name": "SLESS_GRACE_SEC", "value": "100"} in container["env"]
     assert spec["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
@@ -233,7 +233,7 @@ def test_the_template_hash_depends_on_the_settings():
     assert replace(fit, installation="other").template_hash != fit.template_hash
 
 
-def test_a_jobs_deadline_is_before_the_calls():
+def test_the_deadline_of_a_job_is_earlier_than_that_of_the_call():
     deadline = job_of(fit_of(settings(), "ins1"), run(timeout_sec=1))["spec"]["activeDeadlineSeconds"]
     assert deadline < 1 + oneoff.GRACE_SEC
 
@@ -249,7 +249,7 @@ def test_functions_listen_on_ipv6_if_sless_does():
     assert (addresses(), addresses(host="0.0.0.0"), addresses(host="::")) == ([], [], ["::"])
 
 
-def test_tenants_never_get_the_secret_that_pushes():
+def test_tenants_never_get_the_push_secret():
     push, pull = Settings(registry_secret="push"), Settings(registry_secret="push", registry_pull_secret="pull")
     assert [tenant_policy_of(settings, "i").pull_secret for settings in (Settings(), push, pull)] == ["", "", "pull"]
     assert [placement_of(settings).pull_secret for settings in (Settings(), push, pull)] == ["", "", "sless-pull"]

@@ -1,4 +1,4 @@
-"""The cluster in memory: what lists and events leave behind, in whatever order they arrive."""
+"""The in-memory view of the cluster, whatever the order in which lists and events arrive."""
 
 from typing import Any
 
@@ -47,7 +47,7 @@ def pods_of(mirror: Mirror) -> dict[str, str]:
     return {name: pods[0]["metadata"]["resourceVersion"] for name, pods in mirror.view().pods.items()}
 
 
-def test_nothing_is_known_before_every_kind_was_listed(mirror: Mirror) -> None:
+def test_there_is_no_view_before_every_kind_is_listed(mirror: Mirror) -> None:
     for kind in OBSERVED_KINDS:
         with pytest.raises(KubeError, match="not been listed"):
             mirror.view()
@@ -58,7 +58,7 @@ def test_nothing_is_known_before_every_kind_was_listed(mirror: Mirror) -> None:
         mirror.view()
 
 
-def test_events_change_what_was_listed(mirror: Mirror, kube: FakeKube, changes: list[None]) -> None:
+def test_events_update_the_list(mirror: Mirror, kube: FakeKube, changes: list[None]) -> None:
     kube.items["Pod"] = [pod("a", 3), pod("b", 4)]
     mirror.list_now()
     mirror.take("Pod", Event("MODIFIED", pod("a", 11)))
@@ -95,8 +95,8 @@ def test_an_old_list_does_not_undo_newer_events(mirror: Mirror, kube: FakeKube) 
     assert pods_of(mirror) == {"b": "31", "c": "45"}
 
 
-def test_a_list_on_its_way_does_not_bring_back_what_was_deleted(kube: FakeKube) -> None:
-    """Nothing would tell that such a pod or Deployment is gone until the next list."""
+def test_a_list_in_progress_does_not_restore_deleted_objects(kube: FakeKube) -> None:
+    """Otherwise such a pod or Deployment would stay in the view until the next list."""
     cache = ObjectCache("ins")
     mirror = Mirror(kube, cache, lambda: None)  # type: ignore[arg-type]
     for kind in OBSERVED_KINDS:
@@ -114,7 +114,7 @@ def test_a_list_on_its_way_does_not_bring_back_what_was_deleted(kube: FakeKube) 
     assert pods_of(mirror) == {"a": "14"} and cache.find("Deployment/ns/a") is not None
 
 
-def test_after_an_outage_deletions_seen_before_do_not_count(mirror: Mirror, kube: FakeKube) -> None:
+def test_after_an_outage_earlier_deletions_do_not_count(mirror: Mirror, kube: FakeKube) -> None:
     """A cluster that was restored from a backup may have the object, and lower versions."""
     mirror.list_now()
     mirror.take("Pod", Event("DELETED", pod("a", 90)))
@@ -124,7 +124,7 @@ def test_after_an_outage_deletions_seen_before_do_not_count(mirror: Mirror, kube
     assert pods_of(mirror) == {"a": "20"}
 
 
-def test_a_list_finds_what_no_event_has_told(mirror: Mirror, kube: FakeKube) -> None:
+def test_a_list_finds_changes_without_an_event(mirror: Mirror, kube: FakeKube) -> None:
     kube.items["Pod"] = [pod("a", 3)]
     mirror.list_now()
     kube.items["Pod"], kube.version = [pod("b", 12)], 13
@@ -147,7 +147,7 @@ def test_metadata_of_other_kinds_goes_to_the_cache() -> None:
     assert known() == "9"
     mirror.take("Secret", Event("DELETED", pod("a", 8)))
     assert known() == "9"
-    # Deleted by this process: what was on its way does not bring it back, another object of that name does.
+    # Deleted by this process: older events do not restore it, but a new object of that name appears.
     cache.drop("Secret/ns/a")
     mirror.take("Secret", Event("MODIFIED", pod("a", 8)))
     assert known() is None

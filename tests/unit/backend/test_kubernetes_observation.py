@@ -99,7 +99,7 @@ def test_a_crash_is_reported_with_its_last_lines():
     assert (seen.failing, seen.message) == (True, "function exited with code 3\na\nb")
 
 
-def test_pods_of_an_older_template_say_nothing_about_the_new_one():
+def test_pods_of_an_older_template_do_not_count_for_the_new_one():
     template = {"metadata": {"labels": {VERSION: "4"}}, "spec": pod()["spec"]}
     changed = deployment()
     changed["spec"]["template"] = template

@@ -1,4 +1,4 @@
-"""Objects in the cluster that nothing needs any more."""
+"""Objects in the cluster that are no longer needed."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ def item(name: str) -> Json:
 
 
 def test_a_deployment_that_the_view_does_not_show_yet_keeps_its_objects() -> None:
-    """Of a cluster whose news are minutes late: its own writes are known at once."""
+    """Events of the cluster may be minutes late, but this process knows its own writes at once."""
     cache, writer = ObjectCache("ins"), Writer(lambda: None, flush_sec=0.1)
     parts: dict[str, Any] = dict.fromkeys(("kube", "fit", "tenants", "code"))
     instances = Instances(objects=Objects(cache=cache, durations=Durations(orphan_sec=0.0), **parts), writer=writer)

@@ -9,7 +9,7 @@ from sless.kube.tenant import tenant_policy_of
 
 
 class Kube:
-    """A cluster that has no namespaces of others and takes every object."""
+    """A cluster without other namespaces that accepts every object."""
 
     def __init__(self) -> None:
         self.applied: list[str] = []
@@ -22,7 +22,7 @@ class Kube:
         return manifest
 
 
-def test_a_tenant_is_made_once_and_leaves_no_lock():
+def test_a_namespace_is_created_once_and_leaves_no_lock():
     kube = Kube()
     tenants = TenantNamespaces(kube, tenant_policy_of(Settings(backend="kubernetes"), "ins"), ObjectCache("ins"), empty_sec=60)  # type: ignore[arg-type]
     names = [f"sless-{number % 50:016x}" for number in range(400)]

@@ -6,7 +6,7 @@ from sless.backend.kubernetes.writer import THREADS, Writer
 
 
 def test_pending_writes_are_made_before_close_returns() -> None:
-    """A removed run disappears from the observed state at once, so its Job must go before the next server looks."""
+    """A removed run disappears from the observed state at once, so its Job must be gone before the next server starts."""
     made, begun, go_on = Writer(lambda: None, 2.0), threading.Semaphore(0), threading.Event()
 
     def slow() -> None:

@@ -67,15 +67,15 @@ def test_a_missing_outcome(tmp_path):
 
 
 FORGED = {
-    "a status no database holds": {"status": 10**30},
-    "an endless status": {"status": float("inf")},
-    "a status of no answer": {"status": 101},
-    "a status in words": {"status": "200"},
-    "a header with a line break": {"headers": [["a", "b\r\nX-Sless-Error: timeout"]]},
-    "a name with a line break": {"headers": [["a: b\r\nc", "d"]]},
-    "a header that fits no head": {"headers": [["a", "✓"]]},
-    "a header of three": {"headers": [["a", "b", "c"]]},
-    "a header that is none": {"headers": 5},
+    "status too large to store": {"status": 10**30},
+    "infinite status": {"status": float("inf")},
+    "informational status": {"status": 101},
+    "status as text": {"status": "200"},
+    "header value with a line break": {"headers": [["a", "b\r\nX-Sless-Error: timeout"]]},
+    "header name with a line break": {"headers": [["a: b\r\nc", "d"]]},
+    "header value outside Latin-1": {"headers": [["a", "✓"]]},
+    "header with three parts": {"headers": [["a", "b", "c"]]},
+    "invalid headers": {"headers": 5},
 }
 
 

@@ -58,7 +58,7 @@ TABLE = {
     "back-off is over": (desired(1, not_before=NOW), [], [Start(count=1)]),
     "draining ones do not count": (desired(1), [one("a", State.DRAINING, age=0)], [Start(count=1)]),
     "stopping ones do not count": (desired(1), [one("a", State.STOPPING, age=0)], [Start(count=1)]),
-    "none wished": (desired(0), [], []),
+    "none desired": (desired(0), [], []),
     # ready
     "answers": (desired(1), [starting("a", healthy=True)], [MarkReady(id="a")]),
     "too slow": (
@@ -73,7 +73,7 @@ TABLE = {
     "old stays while the new starts": (desired(1), [old("a"), starting("b")], []),
     "old stays while the new is in back-off": (desired(1, not_before=NOW + 9), [old("a")], []),
     "old leaves when the new is ready": (desired(1), [old("a"), one("b")], [Drain(id="a")]),
-    "old leaves in the tick the new answers": (desired(1), [old("a"), starting("b", healthy=True)], [MarkReady(id="b"), Drain(id="a")]),
+    "old leaves once the new answers": (desired(1), [old("a"), starting("b", healthy=True)], [MarkReady(id="b"), Drain(id="a")]),
     "one of two is ready": (desired(2), [old("a", age=9), old("b", age=99), one("c"), starting("d")], [Drain(id="b")]),
     "an old one that never became ready": (desired(1), [one("a", State.STARTING, OLD), starting("b")], [Kill(id="a", reason=UNNEEDED)]),
     "two revisions ago": (desired(1), [old("a"), one("b", revision=replace(OLD, version=9)), one("c")], [Drain(id="a"), Drain(id="b")]),
@@ -85,15 +85,15 @@ TABLE = {
     "drained": (desired(0), [one("a", State.DRAINING, age=1.5, active=0)], [Terminate(id="a")]),
     "not asked yet": (desired(0), [one("a", State.DRAINING, age=1.5, active=None)], []),
     "calls run in it": (desired(0), [one("a", State.DRAINING, age=20, active=2)], []),
-    "calls had their time": (desired(0), [one("a", State.DRAINING, age=31.5, active=2)], [Terminate(id="a")]),
+    "calls have used up their time": (desired(0), [one("a", State.DRAINING, age=31.5, active=2)], [Terminate(id="a")]),
     "no time limit, fewer are needed": (desired(0), [one("a", State.DRAINING, replace(NEW, timeout_sec=0), age=3600, active=2)], []),
     "an hour at most": (
         desired(0), [one("a", State.DRAINING, replace(NEW, timeout_sec=0), age=3601.5, active=2)], [Terminate(id="a")],
     ),
     "no time limit, removed": (None, [one("a", State.DRAINING, replace(NEW, timeout_sec=0), age=61.5, active=2)], [Terminate(id="a")]),
-    "told to end": (desired(0), [one("a", State.STOPPING, age=11.9)], []),
+    "already stopping": (desired(0), [one("a", State.STOPPING, age=11.9)], []),
     "does not end": (desired(0), [one("a", State.STOPPING, age=12)], [Kill(id="a", reason="instance did not stop after SIGTERM")]),
-    "hangs and does not end": (
+    "hangs and ignores SIGTERM": (
         desired(0),
         [one("a", State.STOPPING, age=2, overdue_since=NOW - 9)],
         [Kill(id="a", reason="instance did not stop after SIGTERM")],

@@ -31,7 +31,7 @@ def test_an_invalid_report_is_an_error():
         report_of("unable to connect")
 
 
-def test_ratio_and_latency_are_of_the_median_pair():
+def test_ratio_and_latency_come_from_the_median_pair():
     def report(rate: float, p50_ms: float = 1.0) -> Report:
         return Report(requests_per_sec=rate, p50_ms=p50_ms, p99_ms=2.0, failed=1)
 

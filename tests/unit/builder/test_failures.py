@@ -59,7 +59,7 @@ def test_npms_usage_does_not_hide_its_reason():
 def test_an_import_message_begins_with_the_error(lines, first):
     message = import_message_of("handler.handle", lines)
     assert message.splitlines()[0] == f"handler.handle cannot be imported: {first}"
-    assert message.splitlines()[1:] == (lines[1:] if lines[0] == first else lines), "not said twice at the beginning"
+    assert message.splitlines()[1:] == (lines[1:] if lines[0] == first else lines), "the first line does not repeat it"
 
 
 def test_values_are_masked_also_within_urls():

@@ -82,7 +82,7 @@ def test_only_what_changed_and_what_imports_it_is_compiled(tmp_path):
         ("-pack ./main/main.go", "-other ./main/main.go"),
         ('"/code/inner', "/code/inner"),
     ],
-    ids=["assembly", "another command", "no link", "another main", "no files", "files cannot be told", "no shell text"],
+    ids=["assembly", "another command", "no link", "another main", "no sources", "malformed file list", "unbalanced quotes"],
 )
 def test_unknown_commands_give_no_recipe(old, new):
     assert old in PRINTED

@@ -58,7 +58,7 @@ def test_eviction_is_reported():
     assert is_evicted(pod()) is None
 
 
-# --- what a builder's log says ---------------------------------------------------------------------------------------------------------
+# --- reasons in a builder's log ---------------------------------------------------------------------------------------------------------
 
 FAILED = End(ok=False, ended=Ended(exit_code=1, out_of_memory=False))
 KANIKO = [

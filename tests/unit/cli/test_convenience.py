@@ -46,7 +46,7 @@ def test_delete_and_logs_find_jobs_and_triggers(run, state, deployed, table):
     assert run("delete", "table", "nightly").code == 0
     assert (state.jobs, "nightly" in state.triggers, "hello" in state.functions) == ({}, False, True)
     assert run("delete", "hello").code == 0
-    assert (state.functions, state.triggers) == ({}, {}), "a function comes before the trigger of its name, and takes that along"
+    assert (state.functions, state.triggers) == ({}, {}), "the function first, with its trigger"
 
 
 def test_show_prints_the_build_log_and_logs_points_to_it(run, state, hello):
@@ -55,7 +55,7 @@ def test_show_prints_the_build_log_and_logs_points_to_it(run, state, hello):
     run("deploy", "hello", str(hello))
     out = run("versions", "hello", "1").out
     assert "message     no such package\n" in out and out.endswith("\n\nCollecting\nERROR: no such package\n")
-    assert out.count("ERROR") == 1, "the log says it"
+    assert out.count("ERROR") == 1, "the log has the reason"
     assert run("versions", "hello", "1", "--output", "json").json["build_log"] == state.build_log
     assert run("logs", "hello").err == "The build of version 1 failed; `sless versions hello 1` shows its log\n"
 

@@ -117,7 +117,7 @@ def test_a_service_needs_no_trigger(run, state, hello):
     assert outcome.json["deployed_version"] == 1
     assert state.triggers == {}
     again = run("deploy", "hello", str(hello))
-    assert again.code == 0, "what is a service stays one without --service"
+    assert again.code == 0, "an existing service stays a service without --service"
     assert state.functions == {}
 
 
@@ -147,7 +147,7 @@ def test_a_function_whose_first_upload_is_refused_is_deleted(run, state, hello):
 
 @pytest.mark.parametrize(("command", "kind"), [(["deploy", "hello"], "functions"), (["jobs", "create", "hello"], "jobs")])
 def test_uploads_that_may_have_been_accepted_are_not_undone(run, state, hello, command, kind):
-    """A 503 does not tell whether the server accepted the code."""
+    """After a 503 it is unknown whether the server accepted the code."""
     failure = json.dumps({"error": "the database is away", "code": "unavailable", "details": [], "request_id": "r"}).encode()
     state.replies["POST", f"/v1/namespaces/{NAMESPACE}/{kind}/hello/upload"] = (503, {"Content-Type": "application/json"}, failure)
     outcome = run(*command, str(hello))

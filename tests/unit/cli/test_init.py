@@ -29,7 +29,7 @@ def test_every_runtime_has_a_template():
 )
 def test_the_folder_has_the_given_name_and_its_tests_are_not_uploaded(runtime, sent, tmp_path, capsys):
     assert main(["init", "shop", "--runtime", runtime]) == 0
-    assert list_files(tmp_path / "shop") == sent, "the test stays at home"
+    assert list_files(tmp_path / "shop") == sent, "the test is not uploaded"
     texts = {path.name: path.read_text() for path in (tmp_path / "shop").iterdir()}
     assert not any(TEMPLATES[runtime] in text for text in texts.values()), "the template's name is replaced"
     assert any("test" in name for name in texts)

@@ -100,7 +100,7 @@ def test_lists(run, reply):
 
 
 def test_lists_are_read_to_their_limit(run, state):
-    """From all pages, as far as wanted."""
+    """Reads further pages until the limit is reached."""
     error = {"loop": "cron", "namespace": None, "kind": None, "name": None, "message": "x", "count": 1, "first_at": TIME, "last_at": TIME}
     following = {"Link": '</v1/operator/reconcile-errors?limit=100&cursor=5-cron%2F>; rel="next"'}
     state.replies["GET", "/v1/operator/reconcile-errors"] = 200, following, json.dumps([error] * 100).encode()

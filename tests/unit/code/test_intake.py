@@ -50,12 +50,12 @@ def check(
     data: bytes,
     form: Form = Form.ZIP,
     runtime: str = "python3.11",
-    look: Callable[[CheckedUpload], Any] = lambda package: package,
+    read: Callable[[CheckedUpload], Any] = lambda package: package,
 ) -> Any:
     with intake.staged() as folder:
         upload = folder / "upload"
         upload.write_bytes(data)
-        return look(intake.check(upload, form, runtime=runtime, entrypoint="handler.handle"))
+        return read(intake.check(upload, form, runtime=runtime, entrypoint="handler.handle"))
 
 
 def refused(intake: Intake, data: bytes, form: Form = Form.ZIP, **more: Any) -> SlessError:
@@ -65,7 +65,7 @@ def refused(intake: Intake, data: bytes, form: Form = Form.ZIP, **more: Any) -> 
 
 
 def mistakes(intake: Intake, data: bytes, **more: Any) -> tuple[Finding, ...]:
-    return tuple(check(intake, data, look=lambda package: package.mistakes, **more))
+    return tuple(check(intake, data, read=lambda package: package.mistakes, **more))
 
 
 def names_and_modes(package: CheckedUpload) -> dict[str, int]:
@@ -76,7 +76,7 @@ def names_and_modes(package: CheckedUpload) -> dict[str, int]:
 
 def test_normalised_zip(intake: Intake) -> None:
     data = zip_of({"p/run.sh": "#!/bin/sh\n", "p/handler.py": HANDLER, "p/ünï.txt": "x", "p/.DS_Store": "x"}, p_run_sh=stat.S_IFREG | 0o755)
-    found = check(intake, data, look=names_and_modes)
+    found = check(intake, data, read=names_and_modes)
     assert found == {"handler.py": stat.S_IFREG | 0o644, "run.sh": stat.S_IFREG | 0o755, "ünï.txt": stat.S_IFREG | 0o644}
 
 
@@ -91,7 +91,7 @@ def test_equal_content_gives_equal_hash_and_bytes(intake: Intake) -> None:
     def both(package: CheckedUpload) -> tuple[str, bytes]:
         return package.sha256, package.path.read_bytes()
 
-    results = {check(intake, first, look=both), check(intake, second.getvalue(), look=both), check(intake, by_json, Form.JSON, look=both)}
+    results = {check(intake, first, read=both), check(intake, second.getvalue(), read=both), check(intake, by_json, Form.JSON, read=both)}
     assert len(results) == 1
     assert check(intake, zip_of({"handler.py": HANDLER, "b": "y"})).sha256 != check(intake, first).sha256
     assert check(intake, zip_of({"handler.py": HANDLER, "b": "x"}, b=stat.S_IFREG | 0o755)).sha256 != check(intake, first).sha256
@@ -99,7 +99,7 @@ def test_equal_content_gives_equal_hash_and_bytes(intake: Intake) -> None:
 
 def test_links(intake: Intake) -> None:
     good = zip_of({"handler.py": HANDLER, "alias.py": "handler.py"}, alias_py=stat.S_IFLNK | 0o777)
-    assert stat.S_ISLNK(check(intake, good, look=names_and_modes)["alias.py"])
+    assert stat.S_ISLNK(check(intake, good, read=names_and_modes)["alias.py"])
     bad = refused(intake, zip_of({"handler.py": HANDLER, "x": "/etc/passwd"}, x=stat.S_IFLNK | 0o777))
     assert bad.code is Code.INVALID and bad.details[0].field == "x"
 
@@ -108,7 +108,7 @@ def test_names_in_utf8_without_the_flag(intake: Intake) -> None:
     data = zip_of({"handler.py": HANDLER, "ü.txt": "x"})
     flagged = data.replace(struct.pack("<H", 0x800) + struct.pack("<H", 8), struct.pack("<H", 0) + struct.pack("<H", 8))
     assert flagged != data
-    assert "ü.txt" in check(intake, flagged, look=names_and_modes)
+    assert "ü.txt" in check(intake, flagged, read=names_and_modes)
 
 
 def zip_with_raw_name(name: bytes) -> bytes:
@@ -117,7 +117,7 @@ def zip_with_raw_name(name: bytes) -> bytes:
 
 
 def test_names_in_cp866(intake: Intake) -> None:
-    assert "Отчёт №1.txt" in check(intake, zip_with_raw_name("Отчёт №1.txt".encode("cp866")), look=names_and_modes)
+    assert "Отчёт №1.txt" in check(intake, zip_with_raw_name("Отчёт №1.txt".encode("cp866")), read=names_and_modes)
     error = refused(intake, zip_with_raw_name("½ ░.txt".encode("cp437")))
     assert error.code is Code.INVALID and "neither UTF-8 nor Cyrillic" in error.details[0].message
 
@@ -133,7 +133,7 @@ def test_back_slashes_in_a_link_as_in_names(intake: Intake) -> None:
         with zipfile.ZipFile(package.path) as archive:
             return archive.read("alias.py")
 
-    assert check(intake, data, look=target) == b"pkg/real.py"
+    assert check(intake, data, read=target) == b"pkg/real.py"
     out = zip_of({"handler.py": HANDLER, "x": "..\\..\\etc"}, x=stat.S_IFLNK | 0o777)
     assert "links out" in refused(intake, out).details[0].message
 
@@ -216,7 +216,7 @@ def test_far_too_many_entries(intake: Intake) -> None:
 
 def test_json_form(intake: Intake) -> None:
     files = {"handler.py": HANDLER, "bin": {"base64": "AAH/", "executable": True}, "t": {"text": "x"}}
-    package = check(intake, json.dumps({"files": files, "code_hash": "abc"}).encode(), Form.JSON, look=lambda p: (p, names_and_modes(p)))
+    package = check(intake, json.dumps({"files": files, "code_hash": "abc"}).encode(), Form.JSON, read=lambda p: (p, names_and_modes(p)))
     assert package[0].code_hash == "abc" and package[1]["bin"] == stat.S_IFREG | 0o755 and package[0].files == 3
 
 
@@ -285,7 +285,7 @@ def test_installed_packages_are_not_checked(intake: Intake) -> None:
 
 def test_sources_that_are_not_parsed_are_named(intake: Intake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def unparsed(files: dict[str, str | bytes], **more: Any) -> tuple[str, ...]:
-        return tuple(check(intake, zip_of(files), look=lambda package: package.unparsed, **more))
+        return tuple(check(intake, zip_of(files), read=lambda package: package.unparsed, **more))
 
     large = {
         "handler.py": HANDLER,
@@ -302,7 +302,7 @@ def test_sources_that_are_not_parsed_are_named(intake: Intake, monkeypatch: pyte
 @needs_node
 def test_node_sources_beyond_the_limits_are_named(intake: Intake) -> None:
     files = {"handler.js": "1", "large.js": "/" * (MAX_SOURCE_BYTES + 1)} | {f"m{number:03}.js": "1" for number in range(MAX_NODE_FILES)}
-    found = check(intake, zip_of(files), look=lambda package: package.unparsed, runtime="nodejs20")
+    found = check(intake, zip_of(files), read=lambda package: package.unparsed, runtime="nodejs20")
     assert found == ("files over 2 MB: large.js", f"more than {MAX_NODE_FILES} files: m499.js")
 
 
@@ -339,7 +339,7 @@ def test_node_syntax(intake: Intake, files: dict[str, str | bytes], broken: str 
 
 
 def test_full_disk_is_507(tmp_path: Path) -> None:
-    """A file-size limit stands for the full disk: the kernel refuses the write just so (EFBIG instead of ENOSPC)."""
+    """A file-size limit stands for the full disk: the kernel refuses the write in the same way (EFBIG instead of ENOSPC)."""
     script = f"""
 import resource, sys
 from pathlib import Path
@@ -374,7 +374,7 @@ def test_old_leftovers_are_removed_at_start(tmp_path: Path) -> None:
 def test_downloaded_source_uploads_as_the_same_code(intake: Intake) -> None:
     files: dict[str, str | bytes] = {"handler.py": HANDLER, "b.bin": b"\x00\xff", "run.sh": "#!/bin/sh\n", "large": "y" * 300_000 + "é"}
     data = zip_of(files, run_sh=stat.S_IFREG | 0o755)
-    first, out = check(intake, data, look=lambda package: (package.sha256, intake.source_json(package.path)))
+    first, out = check(intake, data, read=lambda package: (package.sha256, intake.source_json(package.path)))
     shown = json.loads(out)["files"]
     assert shown["handler.py"] == HANDLER and shown["b.bin"] == {"base64": "AP8="} and shown["run.sh"]["executable"] is True
     assert check(intake, out, Form.JSON).sha256 == first
@@ -382,5 +382,5 @@ def test_downloaded_source_uploads_as_the_same_code(intake: Intake) -> None:
 
 def test_large_source_is_read_in_the_child(intake: Intake) -> None:
     noise = base64.b64encode(os.urandom(400_000)).decode()
-    out = check(intake, zip_of({"handler.py": HANDLER, "noise": noise}), look=lambda package: intake.source_json(package.path))
+    out = check(intake, zip_of({"handler.py": HANDLER, "noise": noise}), read=lambda package: intake.source_json(package.path))
     assert json.loads(out)["files"]["noise"] == noise

@@ -31,7 +31,7 @@ def test_a_service_without_a_limit_and_code_that_was_not_built():
     assert "new had not been built" in plan.notes[0]
 
 
-def test_nodes_entrypoint_was_ignored():
+def test_the_entrypoint_of_node_functions_was_ignored():
     plan = plan_of(item("Function", runtime="nodejs20", entrypoint="index.main", s3Key="k"))
     assert plan.body["entrypoint"] == "handler.main" and "was ignored" in plan.notes[0]
     assert plan_of(item("Function", runtime="nodejs20", entrypoint="handler.run", s3Key="k")).notes == ()
@@ -55,7 +55,7 @@ def test_a_job_keeps_its_number_and_result():
         (item("Trigger", type="cron", schedule="* * * * *", preWarmSeconds=[]), "a field of spec has another type"),
     ],
 )
-def test_what_cannot_be_brought_says_why(given, problem):
+def test_objects_that_cannot_be_imported_have_the_reason(given, problem):
     assert problem in plan_of(given).problem
 
 

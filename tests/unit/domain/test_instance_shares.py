@@ -23,12 +23,12 @@ def granted(asked: list[InstanceDemand], **own: int) -> list[int]:
     return [share.instances for share in shares_of(asked, lambda _: limited(**own)).values()]
 
 
-def test_wishes_within_the_limits_are_granted():
+def test_demand_within_the_limits_is_met():
     found = shares_of(demands(3, 0, 20), lambda _: limited())
     assert [share.instances for share in found.values()] == [3, 0, 20] and not any(share.short for share in found.values())
 
 
-def test_each_workload_gets_one_before_any_gets_a_second():
+def test_each_workload_gets_one_instance_before_any_gets_two():
     assert granted(demands(20, 1, 20), instances=6) == [3, 1, 2]
     assert granted(demands(5, 5, 5), instances=2) == [1, 1, 0]
 

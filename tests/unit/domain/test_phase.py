@@ -55,12 +55,12 @@ class TestWithoutAWorkingVersion:
         assert seen(function(active_version=None), newest, None, HTTP) == expected
         assert seen(service(active_version=None), newest, None) == expected
 
-    def test_facts_are_of_the_newest_version(self):
+    def test_version_fields_describe_the_newest_version(self):
         view = phase_of(function(active_version=None), newer(FAILED), None, [])
         assert (view.code_sha256, view.code_hash, view.latest_version, view.latest_state) == ("two", "h2", 2, FAILED)
         assert (view.active_version, view.image_ref, view.last_built_at) == (None, None, AT + timedelta(hours=1))
 
-    def test_no_facts_before_an_upload(self):
+    def test_no_version_fields_before_an_upload(self):
         view = phase_of(function(active_version=None), None, None, [])
         assert view.latest_state is view.latest_version is view.code_sha256 is view.code_hash is view.last_built_at is None
 
@@ -108,12 +108,12 @@ class TestInstances:
         assert seen(function(observed=observed), ONE, ONE, HTTP) == expected
         assert seen(service(observed=observed), ONE, ONE) == expected
 
-    def test_ready_without_an_instance_unless_a_minimum_stands(self):
+    def test_ready_without_instances_unless_there_is_a_minimum(self):
         idle = replace(UP, ready_instances=0)
         assert seen(function(observed=idle), ONE, ONE, HTTP) == (Phase.READY, IDLE)
         assert seen(service(observed=idle, spec={"replicas": None, "min_instances": 0}), ONE, ONE) == (Phase.READY, IDLE)
         assert seen(function(observed=idle), newer(FAILED, message="x"), ONE, HTTP) == (Phase.READY, "version 2 failed: x")
-        assert seen(function(observed=replace(idle, message="waits for a node")), ONE, ONE, HTTP) == (Phase.READY, "waits for a node")
+        assert seen(function(observed=replace(idle, message="waiting for a node")), ONE, ONE, HTTP) == (Phase.READY, "waiting for a node")
         starting = (Phase.DEPLOYING, "instances of version 1 are starting")
         assert seen(function(observed=idle, spec={"min_instances": 1}), ONE, ONE, HTTP) == starting
         assert seen(service(observed=idle), ONE, ONE) == starting
@@ -127,7 +127,7 @@ class TestInstances:
         assert seen(function(spec={"replicas": 0}, observed=Observed()), ONE, ONE, HTTP)[0] is Phase.DEPLOYING
 
 
-class TestANewVersionOverAnOld:
+class TestNewVersionBesideAnOldOne:
     @pytest.mark.parametrize("state", [QUEUED, BUILDING])
     def test_building_until_the_build_has_ended(self, state):
         view = phase_of(function(observed=UP), newer(state), ONE, [HTTP])
@@ -147,7 +147,7 @@ class TestANewVersionOverAnOld:
         view = phase_of(function(observed=UP), newer(CANCELLED), ONE, [HTTP])
         assert (view.phase, view.message, view.last_built_at) == (Phase.READY, "", AT)
 
-    def test_the_active_version_is_built_once_more(self):
+    def test_the_active_version_is_rebuilt(self):
         rebuilt, lost = replace(ONE, state=QUEUED), replace(ONE, state=FAILED, message="pip: no x")
         assert seen(function(), newer(READY), rebuilt, HTTP) == (Phase.BUILDING, "version 1 is queued")
         assert seen(function(), newer(READY), lost, HTTP) == (Phase.FAILED, "version 1 failed: pip: no x")
@@ -219,7 +219,7 @@ class TestJobs:
         assert job_phase_of(workload, None, None).message == 'function "hello" has no code yet'
         assert job_phase_of(workload, newer(BUILDING), None).phase is Phase.BUILDING
 
-    def test_the_facts_of_its_run(self):
+    def test_the_fields_of_its_run(self):
         ended = run(CallStatus.FAILED, result=None, exit_code=3, started_at=AT, ended_at=AT + timedelta(seconds=2))
         view = job_phase_of(job(), ONE, ended)
         assert (view.run_name, view.exit_code, view.start_time, view.completion_time) == ("run2", 3, AT, AT + timedelta(seconds=2))

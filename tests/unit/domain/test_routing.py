@@ -141,7 +141,7 @@ class TestBlocked:
         workload = make_workload(observed=Observed(**values), generation=1)
         assert blocked(workload, triggers=[HTTP], endpoints=endpoints) is None
 
-    def test_the_active_version_is_built_once_more(self):
+    def test_the_active_version_is_rebuilt(self):
         """After a restore without build results: calls wait for instances, a one-off run cannot."""
         rebuilt = make_version(state=VersionState.QUEUED)
         assert blocked(make_workload(), active=rebuilt, newest=failed(), triggers=[HTTP]) is None

@@ -27,7 +27,7 @@ def stats(minutes_ago: int, calls: int, errors: int = 0, bucket: int = 0, versio
     )
 
 
-def test_slots_cover_the_window_and_add_up() -> None:
+def test_slots_cover_the_window_and_sum_to_the_total() -> None:
     series = series_of([stats(0, 2), stats(0, 3, version=2), stats(5, 1, errors=1), stats(59, 4), stats(60, 100)], timedelta(hours=1), NOW)
     assert series.slot_sec == 60 and len(series.slots) == 60
     assert (series.slots[-1].calls, series.slots[-6].errors, series.slots[0].calls) == (5, 1, 4)

@@ -31,7 +31,7 @@ def test_calls_are_refused_with_the_reason() -> None:
     assert suspension_of("") == "suspended by the operator"
 
 
-def test_the_phase_tells() -> None:
+def test_the_phase_shows_the_reason() -> None:
     view = phase_of(SUSPENDED, VERSION, VERSION, [])
     assert (view.phase, view.message) == (Phase.FAILED, "suspended by the operator: mining")
     job = make_workload(id="j", kind=Kind.JOB, spec={"run_id": 1}, suspended="mining")

@@ -176,7 +176,7 @@ def test_dependencies_of_another_server_are_kept(material, tmp_path):
     assert [entry.name for entry in (tmp_path / "data" / "deps").iterdir()] == ["key"]
 
 
-def test_a_lock_lives_as_long_as_somebody_uses_it(material):
+def test_a_lock_exists_as_long_as_it_is_used(material):
     lock = material.lock_of("a")
     assert material.lock_of("a") is lock and material.lock_of("b") is not lock
     kept = weakref.ref(lock)

@@ -45,21 +45,21 @@ def test_an_unknown_group_has_no_entry():
 
 def test_exceeding_the_limit_is_reported_once_and_only_for_that_group(holder):
     over, under = holder(60), holder(10)
-    watch, told, done = MemoryWatch(), [], threading.Event()
-    watch.add(under.pid, 64, lambda used: told.append(("under", used)))
-    watch.add(over.pid, 32, lambda used: (told.append(("over", used)), done.set()))
+    watch, reports, done = MemoryWatch(), [], threading.Event()
+    watch.add(under.pid, 64, lambda used: reports.append(("under", used)))
+    watch.add(over.pid, 32, lambda used: (reports.append(("over", used)), done.set()))
     assert done.wait(10)
     watch.close()
-    assert len(told) == 1 and told[0][0] == "over" and 60 <= told[0][1] < 90
+    assert len(reports) == 1 and reports[0][0] == "over" and 60 <= reports[0][1] < 90
 
 
 def test_a_removed_group_is_not_watched(holder):
     process = holder(60)
-    watch, told = MemoryWatch(), []
-    watch.add(process.pid, 32, told.append)
+    watch, reports = MemoryWatch(), []
+    watch.add(process.pid, 32, reports.append)
     watch.remove(process.pid)
     watch.close()
-    assert told == []
+    assert reports == []
 
 
 @pytest.mark.parametrize(

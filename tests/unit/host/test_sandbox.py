@@ -1,4 +1,4 @@
-"""Children in bubblewrap: what they see, how they end, and what is said where it cannot be used."""
+"""Children in bubblewrap: their access, their ends, and the messages when bubblewrap does not work."""
 
 import os
 import shutil
@@ -85,7 +85,7 @@ print([file for file in files if os.path.isfile(file) and isinstance(tried(os.op
 """
 
 
-def test_it_sees_its_own_files_and_processes_only(box):
+def test_it_sees_only_its_own_files_and_processes(box):
     code, lines = box.run(
         f"{TRY}\nprint(tried(open, {str(box.secret)!r}), tried(os.listdir, '/work'), tried(open, '/etc/shadow'))"
         f"\nprint([name for name in os.listdir('/proc') if name.isdigit()], os.getpid())"
@@ -95,7 +95,7 @@ def test_it_sees_its_own_files_and_processes_only(box):
     assert lines == ["FileNotFoundError FileNotFoundError FileNotFoundError", "['1', '2'] 2", "ProcessLookupError"]
 
 
-def test_it_writes_to_its_own_folder_only(box):
+def test_it_writes_only_to_its_own_folder(box):
     places = ["/x", "/usr/x", "/etc/x", "/dev/x/y", str(box.home.root.parent / "others" / "x"), "/proc/sys/kernel/core_pattern"]
     code, lines = box.run(
         f"{TRY}\nprint([place for place in {places!r} if not isinstance(tried(os.open, place, os.O_WRONLY | os.O_CREAT), str)])"
@@ -105,8 +105,8 @@ def test_it_writes_to_its_own_folder_only(box):
     assert ((box.home.tmp / "a").read_text(), (box.home.home / "b").read_text()) == ("1", "2")
 
 
-def test_it_has_no_rights(box):
-    """Where the server is root, its children are too, but may not do more than read and write what is theirs."""
+def test_it_has_no_capabilities(box):
+    """Children of a root server are root too, but without capabilities."""
     _, lines = box.run("print(*[line.split()[1] for line in open('/proc/self/status') if line.startswith(('CapEff', 'NoNewPrivs'))])")
     assert lines == ["0000000000000000 1"]
     code, lines = box.run(TRY + WRITABLE)
@@ -129,7 +129,7 @@ def test_codes(found, code):
     assert code_of_sandboxed(found) == code
 
 
-def test_a_polite_signal_reaches_the_child_and_not_the_sandbox(box):
+def test_sigterm_reaches_the_child_and_not_the_sandbox(box):
     box.lines.clear()
     child = box.start(
         "import signal, sys\nsignal.signal(signal.SIGTERM, lambda *_: (print('bye', flush=True), sys.exit(3)))\nprint('up', flush=True)"
@@ -155,7 +155,7 @@ def test_memory_is_counted_and_killing_ends_everything(box):
     child.signal_group(signal.SIGKILL)
     assert box.ended.wait(10)
     assert box.codes[-1] == -9
-    # Also what has left the process group, as the namespace ends.
+    # Including a process that has left the group, because the namespace ends.
     wait_until(lambda: not [pid for pid in (*children, *inner, *grandchildren) if Path(f"/proc/{pid}/cmdline").exists()], "all have ended")
 
 

@@ -1,4 +1,4 @@
-"""Where the server is root and there is no sandbox: children run as a user who cannot read its secrets."""
+"""Without a sandbox, children of a root server run as a user who cannot read its secrets."""
 
 import os
 import shutil
@@ -20,7 +20,7 @@ UID = GID = 65534
 
 
 class Server:
-    """The folders of a server, as it makes them, below one that others may pass through."""
+    """The folders of a server as it creates them, below one that others may traverse."""
 
     def __init__(self, folder: Path) -> None:
         folder.chmod(0o711)
@@ -71,12 +71,12 @@ def test_a_child_reads_its_code_and_no_secret(server: Server) -> None:
     assert sum("Permission denied" in line for line in lines) == 4, lines
 
 
-def test_a_child_writes_to_its_own_folders_only(server: Server) -> None:
+def test_a_child_writes_only_to_its_own_folders(server: Server) -> None:
     lines = server.run(f'echo 1 > "$HOME/a" && cat "$HOME/a"; echo 2 > new.py; echo 3 > {server.data}/x', compiles=(server.code,))
     assert [line for line in lines if line.startswith("stdout")] == ["stdout: 1"] and len(lines) == 3, lines
 
 
-def test_what_a_build_made_is_taken_back(server: Server) -> None:
+def test_the_server_owns_what_a_build_made(server: Server) -> None:
     made = server.run_dir.make_home("build").root
     (made / "home" / "link").symlink_to(server.data / "jwt-secret")
     hand_over(made, UID, GID)
@@ -91,7 +91,7 @@ def test_a_server_that_is_not_root_keeps_its_user(monkeypatch: pytest.MonkeyPatc
     assert unprivileged_of(tmp_path) is None
 
 
-def test_a_root_server_whose_folder_cannot_be_reached_says_so(server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_root_server_warns_if_its_folder_cannot_be_reached(server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     tmp_path.chmod(0o700)
     hidden = tmp_path / "data"
     hidden.mkdir()

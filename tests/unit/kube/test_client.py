@@ -35,7 +35,7 @@ def kube() -> Iterator[Kube]:
 
 
 def test_the_end_of_a_long_log_is_kept(kube: Kube) -> None:
-    """Nodes check log sizes only now and then, so a fast writer's log must not fill the server's memory."""
+    """Nodes check log sizes only every few seconds, so the log of a fast writer must not fill the server's memory."""
     log = kube.pod_logs("n", "p")
     assert LOG_BYTES <= len(log) <= LOG_BYTES + CHUNK_BYTES
     assert log.endswith("x\n" + LAST.decode())

@@ -31,7 +31,7 @@ def tail_of(log: Any) -> LogTail:
     return LogTail(kube=log, namespace="n", pod="p", container="c")
 
 
-def test_each_line_comes_once_and_old_ones_are_not_asked_for() -> None:
+def test_each_line_is_read_once_and_old_lines_are_not_requested() -> None:
     log = Log()
     tail = tail_of(log)
     assert tail.read() == []
@@ -47,7 +47,7 @@ def test_each_line_comes_once_and_old_ones_are_not_asked_for() -> None:
     assert log.asked[0] is None and log.asked[-1] == at(39, 0, "", "")[:30]
 
 
-def test_a_line_without_an_end_waits_for_it() -> None:
+def test_an_incomplete_line_waits_for_its_end() -> None:
     log = Log()
     tail = tail_of(log)
     log.lines = [at(1, 0, "a"), at(1, 1, "par", "")]
@@ -56,7 +56,7 @@ def test_a_line_without_an_end_waits_for_it() -> None:
     assert tail.read(ended=True) == [b"partial"]
 
 
-def test_of_a_flood_each_second_is_read_up_to_a_limit() -> None:
+def test_each_second_of_a_flood_is_read_up_to_a_limit() -> None:
     log = Log()
     tail = tail_of(log)
     log.lines = [at(second, number, f"{second} {number} " + "x" * 100_000) for second in (1, 2, 3) for number in range(100)]
@@ -69,4 +69,4 @@ def test_of_a_flood_each_second_is_read_up_to_a_limit() -> None:
     assert heard[0] == b"1 0" and heard[-1] == b"the end" and len(heard) == len(set(heard))
     assert 20 < sum(line.startswith(b"2 ") for line in heard) < 50
     last = tail_of(log).read(ended=True)
-    assert len(last) == 301, "in the end all that is kept"
+    assert len(last) == 301, "at the end everything that the node keeps"

@@ -1,4 +1,4 @@
-"""The Secret that nodes pull with is in every tenant's namespace: sless says so when it can push."""
+"""The pull secret is in every tenant's namespace: sless warns if its account can push."""
 
 import base64
 import json
@@ -36,7 +36,7 @@ def settings(**more: Any) -> Settings:
     return Settings(data_dir=Path("/nowhere"), registry_host=HOST, **more)
 
 
-def test_accounts_are_read_in_both_forms_and_from_nothing() -> None:
+def test_accounts_are_read_from_both_forms_and_from_an_empty_secret() -> None:
     plain = {"auths": {"https://r.example/": {"username": "u", "password": "p"}, "empty": {}}}
     encoded = {"data": {".dockerconfigjson": base64.b64encode(json.dumps(plain).encode()).decode()}}
     assert accounts_of(encoded) == {("https://r.example", "u")}
@@ -55,7 +55,7 @@ def test_a_pull_secret_of_the_account_that_pushes_is_a_warning(pull: str, said: 
     assert caplog.text.count(text) == said
 
 
-def test_without_a_pull_secret_the_start_says_how_nodes_pull(caplog: pytest.LogCaptureFixture) -> None:
+def test_without_a_pull_secret_the_server_logs_how_nodes_pull(caplog: pytest.LogCaptureFixture) -> None:
     nothing: Any = None
     make_kubernetes_builder(settings(registry_secret="push", registry_pull_secret="pull"), nothing, "i", nothing, nothing)
     assert caplog.text == ""

@@ -63,8 +63,8 @@ async def test_a_tenant_whose_instances_drip_does_not_starve_others(tmp_path: Pa
             await sweep.stop()
 
 
-async def test_of_a_flood_no_more_is_fetched_than_the_rate_allows(tmp_path: Path) -> None:
-    """Always another full page, as of a function that prints faster than lines can be fetched."""
+async def test_a_flood_is_fetched_at_the_allowed_rate(tmp_path: Path) -> None:
+    """Every page is full, as if the function printed faster than lines can be fetched."""
     pages, lines = 0, list[LogLine]()
 
     async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

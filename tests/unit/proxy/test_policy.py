@@ -67,11 +67,11 @@ def test_a_bucket_with_a_burst_holds_no_more_than_that() -> None:
     assert [bucket.spend(900.0) for _ in range(21)] == [True] * 20 + [False]
 
 
-def test_what_was_spent_elsewhere_is_taken_from_what_comes() -> None:
+def test_tokens_spent_on_other_replicas_are_deducted() -> None:
     bucket = Bucket(60, burst=10)
     assert bucket.spend(5.0)
     bucket.charge(12, 5.0)
     assert not bucket.spend(5.0) and bucket.wait_sec == 4
     assert not bucket.spend(8.0) and bucket.spend(9.0)
     bucket.charge(1_000_000, 9.0)
-    assert not bucket.spend(9.0) and bucket.wait_sec == 61, "at most a minute is taken in advance"
+    assert not bucket.spend(9.0) and bucket.wait_sec == 61, "at most one minute is deducted in advance"

@@ -67,7 +67,7 @@ def test_stats_are_summed_per_workload_version_and_minute(recorder: Recorder, hi
     assert len(history.invocations) == 7
 
 
-def test_a_record_arrives_whole(recorder: Recorder, history: FakeHistory) -> None:
+def test_a_record_arrives_with_all_fields(recorder: Recorder, history: FakeHistory) -> None:
     call, line = call_of(route_of(), status=CallStatus.FAILED), make_log_line(text="\ud800 lone")
     call.error, call.http_status, call.cold, call.request_bytes, call.response_bytes = "e", 502, True, 3, 4
     recorder.add(call)
@@ -134,7 +134,7 @@ def test_memory_stays_bounded_during_an_outage_and_sums_are_kept(history: FakeHi
     assert dropped("calls") - before[0] == 50 - len(kept) == dropped("lines") - before[1]
 
 
-def test_the_rest_is_written_on_stop(history: FakeHistory) -> None:
+def test_remaining_records_are_written_on_stop(history: FakeHistory) -> None:
     recorder = Recorder(link_to(history))
     recorder.start()
     recorder.add(call_of(route_of()))
@@ -144,7 +144,7 @@ def test_the_rest_is_written_on_stop(history: FakeHistory) -> None:
     assert len(history.invocations) == 1 and history.lines == [line]
 
 
-def test_what_cannot_be_written_on_stop_is_counted(history: FakeHistory) -> None:
+def test_records_that_cannot_be_written_on_stop_are_counted(history: FakeHistory) -> None:
     before = dropped("calls")
     history.failing = True
     recorder = Recorder(link_to(history))
@@ -176,7 +176,7 @@ def test_flush_waits_until_everything_is_written(running: Recorder, history: Fak
         assert len(history.lines) == number + 1
 
 
-def test_a_flood_of_lines_loses_its_own_while_the_writer_is_behind(history: FakeHistory) -> None:
+def test_a_flood_of_lines_loses_only_its_own_lines_while_the_writer_is_behind(history: FakeHistory) -> None:
     recorder = Recorder(link_to(history), max_bytes=400_000)
     history.failing = True
     for number in range(400):

@@ -11,14 +11,14 @@ LIMITS = TenantLimits({LimitName.MEMORY_MB: 1000, LimitName.RUNS_AT_ONCE: 3})
 SHORT = LimitName.MEMORY_MB
 
 
-def test_runs_share_what_instances_and_other_replicas_leave() -> None:
+def test_runs_share_the_memory_that_instances_and_other_replicas_leave() -> None:
     instances = {"a": 300}
     room = RunRoom(lambda namespace: instances.get(namespace, 0))
     room.set_others({"a": RunsUse(runs=1, memory_mb=200)})
     assert room.take("one", "a", 400, LIMITS) is None
     assert room.take("two", "a", 101, LIMITS) is SHORT
     assert room.take("three", "a", 100, LIMITS) is None
-    assert (room.own(), room.claimed_mb("a")) == ({"a": RunsUse(runs=2, memory_mb=500)}, 801), "the one that waits is claimed, too"
+    assert (room.own(), room.claimed_mb("a")) == ({"a": RunsUse(runs=2, memory_mb=500)}, 801), "the waiting run claims memory, too"
     assert room.take("other", "b", 1000, LIMITS) is None, "each tenant has its own limits"
     room.give_back("three")
     instances["a"] = 299
@@ -28,7 +28,7 @@ def test_runs_share_what_instances_and_other_replicas_leave() -> None:
     assert room.claimed_mb("a") == 301
 
 
-def test_a_run_that_is_no_longer_wanted_claims_nothing() -> None:
+def test_a_run_that_no_longer_waits_claims_nothing() -> None:
     room = RunRoom(lambda namespace: 1000)
     assert room.take("one", "a", 10, LIMITS) is SHORT
     room.give_back("one")

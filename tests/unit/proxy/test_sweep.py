@@ -1,4 +1,4 @@
-"""The clock of running calls rests while there are none."""
+"""The clock of running calls stops while there are none."""
 
 import asyncio
 from time import monotonic
@@ -16,7 +16,7 @@ class Call:
         self.failed.set_result(error)
 
 
-async def test_it_wakes_up_for_calls_only(monkeypatch) -> None:
+async def test_it_wakes_up_only_for_calls(monkeypatch) -> None:
     ticks: list[float] = []
     tick = Sweep.tick
     monkeypatch.setattr(Sweep, "tick", lambda self, now: (ticks.append(now), tick(self, now)))
@@ -25,7 +25,7 @@ async def test_it_wakes_up_for_calls_only(monkeypatch) -> None:
     try:
         await asyncio.sleep(0.2)
         assert ticks == []
-        for _ in range(2):  # it rests again after the first
+        for _ in range(2):  # it stops again after the first
             call = Call(monotonic())
             sweep.add(call, None)
             assert isinstance(await asyncio.wait_for(call.failed, 5), OverTime)

@@ -10,7 +10,7 @@ from sless.proxy.turns import Turns
 
 
 class Scene:
-    """Work that lasts until it is released; `order` is the order of its beginnings."""
+    """Work that lasts until it is released; `order` is the order in which it began."""
 
     def __init__(self, **options: float) -> None:
         self.turns = Turns("uploads", at_once=2, **options)  # type: ignore[arg-type]
@@ -48,7 +48,7 @@ class Scene:
             await self._ends[name].wait()
 
 
-async def test_one_of_an_owner_at_a_time_and_owners_take_turns() -> None:
+async def test_owners_take_turns_with_one_task_at_a_time() -> None:
     scene = Scene()
     await scene.begin("a1", "a2", "a3", "b1", "c1")
     assert scene.order == ["a1", "b1"]
@@ -60,7 +60,7 @@ async def test_one_of_an_owner_at_a_time_and_owners_take_turns() -> None:
     assert scene.order[4:] == ["a3"]
 
 
-async def test_work_that_leaves_gives_its_place_to_the_next() -> None:
+async def test_cancelled_work_passes_its_turn_to_the_next() -> None:
     scene = Scene()
     await scene.begin("a1", "b1", "c1", "d1")
     await scene.leave("c1")
@@ -72,7 +72,7 @@ async def test_work_that_leaves_gives_its_place_to_the_next() -> None:
     assert scene.order[3:] == ["e1", "f1"], "no slot was lost"
 
 
-async def test_work_whose_turn_came_as_it_left_loses_no_slot() -> None:
+async def test_work_cancelled_as_its_turn_comes_loses_no_slot() -> None:
     scene = Scene()
     await scene.begin("a1", "a2")
     scene._ends["a1"].set()
@@ -82,7 +82,7 @@ async def test_work_whose_turn_came_as_it_left_loses_no_slot() -> None:
     assert scene.order[-1] == "a3"
 
 
-async def test_too_many_that_wait_and_too_long_a_wait_are_refused() -> None:
+async def test_too_many_waiters_and_too_long_waits_are_refused() -> None:
     scene = Scene(waiting_per_owner=1, wait_sec=0.02)
     await scene.begin("a1", "a2", "a3", "b1")
     refused = scene.error("a3")

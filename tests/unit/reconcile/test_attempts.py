@@ -58,7 +58,7 @@ def test_messages_of_a_crashed_instance_are_quarantined() -> None:
     crashed = verdict(MessageAttempt(message=MESSAGE), replace(FAILED, crashed=True)).copy
     again = attempt_of(crashed)
     assert (again.number, again.quarantined) == (2, True)
-    assert attempt_of(verdict(again, FAILED).copy).quarantined, "it stays a suspect"
+    assert attempt_of(verdict(again, FAILED).copy).quarantined, "it stays quarantined"
     assert not attempt_of(verdict(MessageAttempt(message=MESSAGE), FAILED).copy).quarantined
 
 

@@ -60,7 +60,7 @@ def workload(store: Store) -> Any:
     return store.workloads.insert(NAMESPACE, Kind.FUNCTION, "hello", make_workload_spec())
 
 
-def test_images_of_versions_beyond_the_kept_are_removed_but_not_the_active_one(store, workload, tmp_path):
+def test_images_of_surplus_versions_are_removed_but_not_the_active_one(store, workload, tmp_path):
     for number in range(1, 5):
         built(store, workload, f"host/a:{number}")
     store.versions.activate(workload.id, 1)
@@ -86,7 +86,7 @@ def test_an_unavailable_registry_is_retried(store, workload, tmp_path):
     elsewhere = Elsewhere(away={"host/a:1"})
     item = collector(store, tmp_path, elsewhere, keep=1)
     item.tick()
-    assert elsewhere.kept, "the rest is collected all the same"
+    assert elsewhere.kept, "the rest is still collected"
     elsewhere.away.clear()
     item.tick()
     assert sorted(elsewhere.gone) == ["host/a:1", "host/a:2"]

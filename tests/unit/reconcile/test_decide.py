@@ -133,28 +133,28 @@ NONE = ObservedDeployment(workload_id="id-hello", generation=3, endpoints=())
 @pytest.mark.parametrize(
     ("before", "desired", "observed", "expected"),
     [
-        # Idle: it stays up to date, also when a restarted server has not made its group yet.
+        # Idle: it stays up to date, also while a restarted server has no group for it yet.
         (PROVEN, 0, NONE, replace(PROVEN, ready_instances=0)),
         (PROVEN, 0, None, replace(PROVEN, ready_instances=0)),
         (PROVEN, 1, NONE, replace(PROVEN, ready_instances=0)),
-        # A new leader that does not know yet that the generation was reached.
+        # A new leader does not know yet that the generation was reached.
         (PROVEN, 4, seen(0), PROVEN),
-        # A start from nothing that fails, and the one after it that works.
+        # A start from zero fails, and the next one works.
         (PROVEN, 1, replace(NONE, failing=True, message="exit 3"), Observed(generation=2, failing=True, message="exit 3")),
         (Observed(generation=2, failing=True, message="exit 3"), 1, seen(3), PROVEN),
         # Some of several fail.
         (PROVEN, 4, seen(3, failing=True, message="quota"), replace(PROVEN, failing=True, message="quota")),
-        # Until one has worked, none is not enough.
+        # Until one has worked, zero instances are not enough.
         (Observed(), 1, replace(NONE, generation=2), Observed(generation=2)),
         (replace(PROVEN, generation=2), 1, seen(2), Observed(generation=2, ready_instances=1)),
     ],
 )
-def test_what_has_worked_stays_up_to_date_until_a_start_fails(before, desired, observed, expected):
+def test_a_proven_workload_stays_up_to_date_until_a_start_fails(before, desired, observed, expected):
     item = replace(workload(), observed=before)
     assert decide.observed_of(item, replace(DESIRED, replicas=desired), observed) == expected
 
 
-def test_a_note_says_why_there_are_not_more():
+def test_a_note_gives_the_reason_for_too_few_instances():
     item = replace(workload(), observed=PROVEN)
     assert decide.observed_of(item, DESIRED, seen(3), "no memory") == replace(PROVEN, message="no memory", wanted=3)
     none = Observed(generation=2, failing=True, message="no memory", wanted=3)
@@ -183,8 +183,8 @@ def test_decide_builds(versions, started, expected):
     workloads = {item.id: item for item in (workload(), *map(workload, "abc"), workload("dead", deleted=True))}
     # Slots for two of each tenant: these rules are not about turns.
     actions = decide.decide_builds(versions, workloads, frozenset(started), BuildTurns(at_once=3, most_of=lambda _: 2))
-    told = [f"{'start' if isinstance(action, StartBuild) else action.state} {action.version.id}" for action in actions]
-    assert told == expected
+    found = [f"{'start' if isinstance(action, StartBuild) else action.state} {action.version.id}" for action in actions]
+    assert found == expected
     assert all(action.message for action in actions if isinstance(action, EndBuild))
 
 
@@ -206,14 +206,14 @@ def test_a_tenant_with_many_builds_leaves_slots_to_others():
 
 
 def test_tenants_take_turns_whatever_the_age_of_their_builds():
-    """Without the numbers of their turns, the oldest queue would get each slot that becomes free."""
+    """Without the numbers of the turns, the oldest queue would get every free slot."""
     turns = BuildTurns(at_once=1, most_of=lambda _: 5, served={"a": 1, "b": 2})
     assert started_by(turns, *"aabbc") == ["c"]
     assert started_by(turns, *"aabb") == ["a"]
     assert started_by(BuildTurns(at_once=1, most_of=lambda _: 5, served={"a": 3, "b": 2}), *"aabb") == ["b"]
 
 
-def test_builds_at_once_of_a_tenant_are_limited():
+def test_concurrent_builds_of_a_tenant_are_limited():
     turns = BuildTurns(at_once=9, most_of=lambda namespace: {"small": 1}.get(namespace, 3))
     assert Counter(started_by(turns, *["small", "big"] * 9)) == {"small": 1, "big": 3}
 

@@ -28,7 +28,7 @@ def ended(status, http_status=None, result="null", **headers) -> ObservedRun:
     return ObservedRun(id="r", status=status, outcome=outcome, message="" if status is SUCCEEDED else "why")
 
 
-def told(verdict) -> str:
+def text_of(verdict) -> str:
     if isinstance(verdict, RetryRun):
         return f"retry {(verdict.not_before - NOW) / timedelta(seconds=1):g} {verdict.attempt}"
     return str(verdict.status) + (f" {verdict.attempt}" if verdict.attempt else "")
@@ -70,7 +70,7 @@ def told(verdict) -> str:
     ],
 )
 def test_verdict(item, observed, expected):
-    assert told(verdict_of(item, observed, NOW)) == expected
+    assert text_of(verdict_of(item, observed, NOW)) == expected
 
 
 def test_the_delay_is_jittered_but_never_below_retry_after():
@@ -93,7 +93,7 @@ def test_a_jobs_message_is_its_result():
 @pytest.mark.parametrize(
     ("began", "ended_at", "expected", "ran_sec"),
     [(-70, -50, -50, 20), (-70, None, 0, 70), (None, -50, -50, 50), (-70, 5, 0, 70), (-70, -200, -100, 0)],
-    ids=["noticed late", "end unknown", "start unknown", "a clock that is ahead", "a clock that is behind"],
+    ids=["noticed late", "end unknown", "start unknown", "clock ahead", "clock behind"],
 )
 def test_how_long_a_run_used_its_memory(began, ended_at, expected, ran_sec):
     def at(seconds):
@@ -123,7 +123,7 @@ def test_nothing_is_billed_for_a_lost_attempt():
 )
 def test_a_lost_run_is_retried_but_not_forever(item, expected):
     verdict = verdict_of_lost(item, NOW)
-    assert told(verdict) == expected and "stop of the server" in verdict.message
+    assert text_of(verdict) == expected and "stop of the server" in verdict.message
 
 
 def test_functions_take_turns():
@@ -161,7 +161,7 @@ def test_runs_of_a_crashed_instance_are_quarantined() -> None:
     assert isinstance(crashed, RetryRun) and crashed.quarantined
     suspect = replace(run(attempts=2), quarantined=True)
     for later in (verdict_of(suspect, ended(FAILED, 503), NOW), verdict_of_lost(suspect, NOW)):
-        assert isinstance(later, RetryRun) and later.quarantined, "it stays a suspect"
+        assert isinstance(later, RetryRun) and later.quarantined, "it stays quarantined"
     ordinary = verdict_of(run(), ended(FAILED, 503), NOW)
     assert isinstance(ordinary, RetryRun) and not ordinary.quarantined
 
@@ -174,7 +174,7 @@ def test_runs_of_a_crashed_instance_are_quarantined() -> None:
         (200, '"ééééé"', "failed: the result is over the limit of 9 bytes (max_result_bytes)"),
         (503, '"12345678"', "retry 2 failed"),
     ],
-    ids=["as long as allowed", "too long", "too long in bytes", "an error is tried again"],
+    ids=["at the limit", "too long", "too many bytes", "an error is retried"],
 )
 def test_a_result_over_the_limit_is_a_final_failure(status: int, result: str, expected: str) -> None:
     given = ended(SUCCEEDED, status, result)
@@ -185,13 +185,13 @@ def test_a_result_over_the_limit_is_a_final_failure(status: int, result: str, ex
     elif isinstance(verdict, FinishRun):
         assert f"{verdict.status}: {verdict.message}" == expected and (verdict.result, verdict.http_status) == (None, status)
     else:
-        assert told(verdict) == expected
+        assert text_of(verdict) == expected
 
 
 def test_non_retryable_failures_are_not_retried() -> None:
     non_retryable = replace(ended(FAILED), non_retryable=True)
-    assert told(verdict_of(run(), non_retryable, NOW)) == "failed"
-    assert told(verdict_of(run(), ended(FAILED), NOW)) == "retry 2 failed"
+    assert text_of(verdict_of(run(), non_retryable, NOW)) == "failed"
+    assert text_of(verdict_of(run(), ended(FAILED), NOW)) == "retry 2 failed"
 
 
 VERSION = make_version(number=1, state=VersionState.READY)

@@ -1,4 +1,4 @@
-"""The scaler over several workloads: what it counts, and what a shortage leaves."""
+"""The scaler over several workloads: what it counts, and how it shares a shortage."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -49,7 +49,7 @@ def cold_starts() -> float:
 
 
 class TestColdStarts:
-    def test_a_call_that_finds_none_counts_once(self) -> None:
+    def test_a_call_without_an_instance_counts_once(self) -> None:
         case, before = Case(Scaler(), [workload("a"), workload("b")]), cold_starts()
         assert case.step() == {"a": 0, "b": 0} and cold_starts() == before
         assert case.step(a=3) == {"a": 1, "b": 0} and cold_starts() == before + 1
@@ -65,7 +65,7 @@ class TestColdStarts:
         assert case.step() == {"a": 1, "b": 1}
         assert case.step(a=1, b=1) == {"a": 1, "b": 1} and cold_starts() == before
 
-    def test_without_room_nothing_counts_until_there_is_some(self) -> None:
+    def test_a_start_counts_only_once_there_is_room(self) -> None:
         case, before = Case(Scaler(memory_mb=64), [workload("a")]), cold_starts()
         for _ in range(3):
             assert case.step(a=1) == {"a": 0}
@@ -74,7 +74,7 @@ class TestColdStarts:
         assert case.step(a=1) == {"a": 1} and cold_starts() == before + 1
 
 
-def test_a_full_namespace_keeps_what_it_has_and_says_why_there_is_no_more() -> None:
+def test_a_full_namespace_keeps_its_instances_and_gives_the_reason() -> None:
     case = Case(Scaler(limits=defaults_of(Settings(limit_instances=1))), [workload("a"), workload("b")], {"a": observed("a", ready=1)})
     before = cold_starts()
     assert case.step(a=1, b=1) == {"a": 1, "b": 0}
@@ -87,12 +87,12 @@ def test_a_full_namespace_keeps_what_it_has_and_says_why_there_is_no_more() -> N
         ({}, {}, (0, 0, 0)),
         ({"a": 2}, {}, (0, 2, 0)),
         ({"a": 2}, {"a": observed("a", ready=1)}, (1, 1, 0)),
-        # More than desired of one workload is no instance of another.
+        # Surplus instances of one workload do not count for another.
         ({"a": 0, "b": 1}, {"a": observed("a", ready=1)}, (1, 1, 0)),
         ({"a": 1, "b": 1}, {"a": observed("a", ready=1, draining=2), "b": observed("b", ready=1)}, (2, 0, 2)),
         # An earlier version serves until the next one is ready.
         ({"a": 1}, {"a": observed("a", ready=1, version=7)}, (1, 1, 0)),
-        # Removed, and still ending.
+        # Removed, but still stopping.
         ({}, {"a": observed("a", draining=1)}, (0, 0, 1)),
     ],
 )
@@ -103,7 +103,7 @@ def test_instances_by_state(replicas: dict[str, int], seen: dict[str, ObservedDe
     assert tuple(states_of(desired, seen).values()) == states
 
 
-def test_who_leads_no_longer_exports_nothing_of_the_leader() -> None:
+def test_a_former_leader_exports_no_metrics_of_the_leader() -> None:
     metrics.instances.labels("ready").set(3)
     metrics.cron_triggers.set(2)
     metrics.queue_depth.labels("runs").set(4)

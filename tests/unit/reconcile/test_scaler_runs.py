@@ -30,10 +30,10 @@ def test_instances_that_no_call_needs_make_room_for_runs() -> None:
     runs_mb[NAMESPACE] = 200
     assert scaler.numbers_of(workloads, {}, loads, {}) == {"busy": 1, "idle": 0}
     runs_mb[NAMESPACE] = 300
-    assert scaler.numbers_of(workloads, {}, loads, {}) == {"busy": 1, "idle": 0}, "what stands and is needed stays"
+    assert scaler.numbers_of(workloads, {}, loads, {}) == {"busy": 1, "idle": 0}, "a needed instance stays"
 
 
-def test_no_instance_is_added_where_runs_have_the_memory() -> None:
+def test_no_instance_is_added_while_runs_use_the_memory() -> None:
     scaler = Scaler(limits=LIMITS, runs_mb=lambda namespace: 150)
     workloads = {"f": target("f")}
     assert scaler.numbers_of(workloads, {}, {"f": Load(waiting=3, idle_sec=0.0)}, {}) == {"f": 1}

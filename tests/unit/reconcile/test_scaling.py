@@ -25,7 +25,7 @@ def seen(
 @pytest.mark.parametrize(
     ("before", "now", "desired"),
     [
-        # From nothing: as many as the waiting calls fill.
+        # From zero: as many as the waiting calls fill.
         (0, seen(), 0),
         (0, seen(1), 1),
         (0, seen(50), 1),
@@ -48,7 +48,7 @@ def seen(
         (1, seen(0, 1, ready=1, concurrency=1), 1),
         (1, seen(1, 1, ready=1, concurrency=1), 2),
         (2, seen(0, 2, ready=2, concurrency=2), 2),
-        # The minimum, the maximum, and one that has to stand.
+        # The minimum, the maximum, and one instance that is needed without calls.
         (0, seen(least=2), 2),
         (3, seen(0, 9, ready=3, least=2, most=2), 2),
         (0, seen(needed=True), 1),
@@ -61,7 +61,7 @@ def test_one_step(before: int, now: Observation, desired: int) -> None:
     assert scale.step(now, 0.0) == desired
 
 
-def test_down_after_the_stable_window_to_what_was_needed_in_it() -> None:
+def test_scales_down_after_the_stable_window_to_the_highest_need_in_it() -> None:
     scale = Scale(stable_sec=60)
     assert scale.step(seen(0, 100, ready=3), 1.0) == 3
     assert scale.step(seen(0, 60, ready=3), 30.0) == 3
@@ -71,7 +71,7 @@ def test_down_after_the_stable_window_to_what_was_needed_in_it() -> None:
     assert scale.step(seen(0, 10, ready=2), 90.0) == 1
 
 
-def test_the_last_one_ends_after_the_idle_time() -> None:
+def test_the_last_instance_ends_after_the_idle_time() -> None:
     scale = Scale(stable_sec=60)
     assert scale.step(seen(1), 0.0) == 1
     assert scale.step(seen(ready=1), 299.0) == 1
@@ -79,7 +79,7 @@ def test_the_last_one_ends_after_the_idle_time() -> None:
     assert scale.rests(seen())
 
 
-def test_short_calls_between_two_looks_keep_it() -> None:
+def test_short_calls_between_two_samples_keep_it() -> None:
     scale = Scale(stable_sec=60)
     assert scale.step(seen(1), 0.0) == 1
     assert scale.step(seen(ready=1, idle=10.0), 299.0) == 1
@@ -95,14 +95,14 @@ def test_an_idle_time_below_the_stable_window_counts() -> None:
     assert scale.step(replace(seen(ready=2), idle_sec=5), 5.0) == 0
 
 
-def test_one_that_had_to_prove_itself_stays_until_idle() -> None:
+def test_an_instance_that_proved_the_version_stays_until_idle() -> None:
     scale = Scale(stable_sec=60)
     assert scale.step(seen(needed=True), 100.0) == 1
     assert scale.step(seen(ready=1), 399.0) == 1
     assert scale.step(seen(ready=1), 400.0) == 0
 
 
-def test_a_new_leader_keeps_what_it_finds_for_a_window() -> None:
+def test_a_new_leader_keeps_existing_instances_for_a_window() -> None:
     scale = Scale.resume(4, now=0.0, stable_sec=60)
     assert scale.step(seen(ready=4), 59.0) == 4
     assert scale.step(seen(ready=4), 60.0) == 1
@@ -126,16 +126,16 @@ def claim(name: str, number: int, current: int, kept: int = 0, called_at: float 
     ("limit_mb", "claims", "changed"),
     [
         (300, [claim("a", 1, 1), claim("b", 1, 1), claim("c", 1, 0, 1)], {}),
-        # The one called longest ago leaves.
+        # The workload called longest ago gives up its instance.
         (200, [claim("a", 1, 1, called_at=5), claim("b", 1, 1, called_at=4), claim("c", 1, 0, 1, called_at=9)], {"b": 0}),
-        # As many as it takes, but no minimum and none that calls need.
+        # As many as necessary, but not the minimum and none that calls need.
         (300, [claim("a", 1, 1, called_at=5), claim("b", 1, 1, called_at=4), claim("c", 2, 0, 2, 9, 150)], {"a": 0, "b": 0}),
         (200, [claim("a", 1, 1, 1, 5), claim("b", 1, 1, 1, 4), claim("c", 1, 0, 1, 9)], {"c": 0}),
         (300, [claim("a", 3, 3, 1, 5), claim("c", 2, 0, 2, 9)], {"a": 1}),
         # First instances come before further ones, earlier calls before later ones.
         (300, [claim("a", 4, 1, 4, 1), claim("b", 1, 0, 1, 2)], {"a": 2}),
         (200, [claim("a", 1, 1, 1, 1), claim("b", 1, 0, 1, 2), claim("c", 1, 0, 1, 3)], {"c": 0}),
-        # What stands and is needed stays, even over the limit.
+        # Needed instances stay, even over the limit.
         (100, [claim("a", 2, 2, 2), claim("b", 1, 1, 1)], {}),
     ],
 )
@@ -149,7 +149,7 @@ def test_memory(limit_mb: int, claims: list[Claim], changed: dict[str, int]) -> 
 @dataclass
 class World:
     """Instances that need `start_sec` to become ready and take `concurrency` calls of `call_sec` each; calls wait in one queue, and leave
-    it after `patience_sec`. Time goes in ticks of 0.25 s."""
+    it after `patience_sec`. Time advances in ticks of 0.25 s."""
 
     start_sec: float = 2.0
     call_sec: float = 0.5
@@ -190,12 +190,12 @@ class World:
         self.running += [now + self.call_sec] * len(served)
 
     def turns(self) -> int:
-        """How often the desired number turned from falling to growing."""
+        """How often the desired number changed from falling to rising."""
         moves = [after - before for before, after in pairwise(self.demands) if after != before]
         return sum(before < 0 < after for before, after in pairwise(moves))
 
 
-def test_a_burst_goes_up_in_one_step_and_down_once() -> None:
+def test_a_burst_scales_up_in_one_step_and_down_once() -> None:
     world = World().run(lambda now: 800.0 if now < 0.25 else 0.0, 120)
     assert world.demands[0] == 20 and world.turns() == 0
     assert max(world.demands) == 29  # when they run, they use more than 70 %
@@ -221,15 +221,15 @@ def test_a_steady_load_settles() -> None:
     assert 0.5 < used <= 0.75
 
 
-def test_a_slow_starter_does_not_multiply() -> None:
+def test_a_slow_start_does_not_add_instances() -> None:
     world = World(start_sec=25.0, call_sec=0.05).run(lambda now: 4.0, 200)
     assert max(world.demands) <= 12 and world.left == 0
     patient = World(start_sec=40.0, patience_sec=1000).run(lambda now: 40.0 if now < 0.25 else 0.0, 45)
     assert set(patient.demands[:160]) == {1}
 
 
-def test_a_function_slower_than_its_clients_stays_within_what_they_hold() -> None:
-    """Clients leave after 3 s and come again, calls take 10 s: 20 clients never need more than 20 slots."""
+def test_a_function_slower_than_its_clients_stays_within_their_calls() -> None:
+    """Clients leave after 3 s and return, calls take 10 s: 20 clients never need more than 20 slots."""
     world = World(call_sec=10.0, patience_sec=3.0, concurrency=10, most=50).run(lambda now: 2.0, 900)
     assert max(world.demands) <= 5 and world.turns() <= 1
 

@@ -1,4 +1,4 @@
-"""Memory × time of standing instances, against a real store."""
+"""Memory × time of running instances, against a real store."""
 
 import random
 from collections.abc import Iterator
@@ -71,7 +71,7 @@ def test_another_server_continues_after_an_outage(store: Store) -> None:
     assert billed_sec(store) == 111 + 12 + 11
 
 
-def test_a_server_that_leads_no_more_counts_nothing_twice(store: Store) -> None:
+def test_a_former_leader_counts_nothing_twice(store: Store) -> None:
     old, leader = UptimeMeter(store=store), UptimeMeter(store=store)
     note(old, {"a", "b"}, 0)
     note(old, {"a", "b"}, 11)
@@ -94,7 +94,7 @@ def test_more_memory_counts_for_new_instances(store: Store) -> None:
     assert billed_sec(store) == 20 + 2 * 10
 
 
-def test_nothing_is_lost_while_the_database_is_away(tmp_path: Path) -> None:
+def test_nothing_is_lost_while_the_database_is_unavailable(tmp_path: Path) -> None:
     away = open_store(f"sqlite:///{tmp_path}/y.db", durable=False)
     meter = UptimeMeter(store=away)
     for at_sec in (0, 20):
@@ -107,38 +107,38 @@ def test_nothing_is_lost_while_the_database_is_away(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_what_stood_is_billed(store: Store, seed: int) -> None:
-    """Servers that are killed or stopped, take turns, and are away; instances that start and end, some of them unseen."""
+def test_uptime_is_billed_across_servers(store: Store, seed: int) -> None:
+    """Servers that are killed or stopped, take turns, and are away; instances that start and end, some of them unobserved."""
     rng = random.Random(seed)
     meter, at_sec, unseen_sec = UptimeMeter(store=store), 0.0, 0.0
     first: dict[str, float] = {}
     last: dict[str, float] = {}
-    standing: set[str] = set()
+    running: set[str] = set()
     for number in range(300):
         passed_sec, ended = rng.choice([0.5, 0.5, 1, 2]), set[str]()
         match rng.choices(["tick", "start", "end", "killed", "stopped", "away"], [20, 4, 3, 1, 1, 1])[0]:
             case "start":
-                standing.add(f"i{number}")
+                running.add(f"i{number}")
             case "end":
-                ended = {one for one in standing if rng.random() < 0.3}
+                ended = {one for one in running if rng.random() < 0.3}
             case "killed":
                 meter, passed_sec = UptimeMeter(store=store), rng.uniform(1, 90)
-                ended = {one for one in standing if rng.random() < 0.3}
+                ended = {one for one in running if rng.random() < 0.3}
                 unseen_sec += len(ended) * (WRITE_EVERY.total_seconds() + 2)
-                # One that nobody has written down yet begins anew.
-                unseen_sec += sum(passed_sec + 2 for one in standing if first[one] > at_sec - 2)
+                # An instance without a row counts from now on.
+                unseen_sec += sum(passed_sec + 2 for one in running if first[one] > at_sec - 2)
             case "stopped":
                 meter.write()
                 meter, passed_sec = UptimeMeter(store=store), rng.uniform(1, 90)
-                ended = {one for one in standing if rng.random() < 0.3}
+                ended = {one for one in running if rng.random() < 0.3}
             case "away":
                 passed_sec = rng.uniform(5, 600)
-        standing -= ended
+        running -= ended
         at_sec += passed_sec
-        for one in standing:
+        for one in running:
             first.setdefault(one, at_sec)
             last[one] = at_sec
-        note(meter, standing, at_sec)
+        note(meter, running, at_sec)
     meter.write()
     stood_sec = sum(last[one] - first[one] for one in first)
     assert stood_sec - unseen_sec - 1e-6 <= billed_sec(store) <= stood_sec + 1e-6

@@ -37,7 +37,7 @@ time.sleep(0.5)
 """
 
 
-def test_a_line_that_another_thread_has_just_read_is_the_calls() -> None:
+def test_a_line_that_another_thread_has_just_read_belongs_to_the_call() -> None:
     done = subprocess.run([sys.executable, "-I", "-c", SCRIPT, str(RUNTIME)], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     (line,) = [json.loads(text[text.index("{") :]) for text in done.stdout.splitlines()]

@@ -23,14 +23,14 @@ def pace() -> Pace:
     return made
 
 
-def test_one_slow_call_says_nothing_of_the_next(pace: Pace) -> None:
+def test_one_slow_call_does_not_move_the_next(pace: Pace) -> None:
     for _ in range(5):
         pace.note_slow()
         assert pace.spread == 0
         pace.quick_calls += CLOSE_CALLS
 
 
-def test_slow_calls_close_together_make_the_next_ones_go_aside(pace: Pace) -> None:
+def test_several_slow_calls_move_the_next_ones_to_other_threads(pace: Pace) -> None:
     seen = []
     for _ in range(8):
         pace.note_slow()
@@ -39,7 +39,7 @@ def test_slow_calls_close_together_make_the_next_ones_go_aside(pace: Pace) -> No
     assert seen[-1] == MOST_SPREAD
 
 
-def test_quick_calls_make_it_forget(pace: Pace) -> None:
+def test_quick_calls_reset_the_count(pace: Pace) -> None:
     for _ in range(4):
         pace.note_slow()
     pace.spread = 0
@@ -50,7 +50,7 @@ def test_quick_calls_make_it_forget(pace: Pace) -> None:
     assert pace.spread == LEAST_SPREAD
 
 
-def test_what_runs_beside_others_says_nothing(crew: Crew) -> None:
+def test_concurrent_calls_do_not_count(crew: Crew) -> None:
     aside, leading = Worker(select.poll()), Worker(select.poll())
     leading.lease.append("a connection")
     crew.note_slow(aside)

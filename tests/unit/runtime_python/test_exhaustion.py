@@ -1,4 +1,4 @@
-"""When the runtime gives up a process in which calls only fail."""
+"""When the runtime ends a process in which all calls fail."""
 
 import errno
 
@@ -66,13 +66,13 @@ def test_other_failures_do_not_end_it():
     assert stage.ended == 0
 
 
-def test_a_socket_that_was_not_ready_is_no_exhaustion():
+def test_a_socket_that_is_not_ready_does_not_count():
     stage = Stage()
     stage.fail(failure_answer(wrapped(BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")), "r"), 3 * FAILED_CALLS)
     assert stage.ended == 0
 
 
-def test_causes_in_a_circle_end():
+def test_circular_causes_end():
     one, other = ValueError("one"), ValueError("other")
     one.__context__, other.__context__ = other, one
     assert not failure_answer(one, "r").exhausted

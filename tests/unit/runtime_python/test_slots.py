@@ -35,7 +35,7 @@ def test_calls_are_admitted_in_order() -> None:
     assert list(slots.running) == [third]
 
 
-def test_overdue_call_gives_way() -> None:
+def test_an_overdue_call_frees_its_slot() -> None:
     slots = Slots(1)
     stuck = call(timeout_sec=0.05)
     assert slots.enter(stuck)
@@ -44,7 +44,7 @@ def test_overdue_call_gives_way() -> None:
     assert stuck in slots.running
 
 
-def test_call_that_waited_too_long_never_runs() -> None:
+def test_a_call_that_waited_too_long_never_runs() -> None:
     slots = Slots(1)
     assert slots.enter(call())
     late = call(timeout_sec=0.05)

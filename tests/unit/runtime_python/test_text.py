@@ -62,11 +62,11 @@ def test_parameters(value: str, parameters: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"no boundary at all", b"--other\r\n\r\nx\r\n--other--"])
-def test_body_that_is_not_the_multipart_it_says(body: bytes) -> None:
+def test_a_body_that_is_not_multipart_despite_its_type(body: bytes) -> None:
     assert multipart_pairs_of(body, "XX") is None
 
 
-def test_multipart_without_end_keeps_what_came() -> None:
+def test_multipart_without_an_end_keeps_complete_parts() -> None:
     assert multipart_pairs_of(b'--XX\r\nContent-Disposition: form-data; name="a"\r\n\r\n1\r\n--XX\r\nbroken', "XX") == [("a", "1")]
 
 
@@ -121,7 +121,7 @@ def test_line_buffer_does_not_keep_an_endless_line() -> None:
 
 
 @pytest.mark.parametrize("body", [b"{}", b" [1, 2.5e3, -0]\n", b'"\\ud83d\\ude00"', b"null", b'{"a": {"b": []}}', b"12345678901234567890"])
-def test_json_that_is_json(body: bytes) -> None:
+def test_values_with_a_json_form(body: bytes) -> None:
     assert decode_json(body) == json.loads(body)
 
 
@@ -144,7 +144,7 @@ def test_json_that_is_json(body: bytes) -> None:
         b"9" * 5000,
     ],
 )
-def test_json_that_is_not(body: bytes) -> None:
+def test_values_without_a_json_form(body: bytes) -> None:
     with pytest.raises(InvalidJson):
         decode_json(body)
 
@@ -168,13 +168,13 @@ def nested(depth: int) -> Any:
         ({"n": 10**5000}, "result cannot be written as JSON"),
     ],
 )
-def test_what_cannot_be_written_is_named(value: Any, message: str) -> None:
+def test_values_that_cannot_be_written_are_named(value: Any, message: str) -> None:
     with pytest.raises(NotSerializable, match="cannot be written as JSON") as raised:
         encode_json(value)
     assert message in str(raised.value)
 
 
-def test_the_same_object_twice_is_no_cycle() -> None:
+def test_the_same_object_twice_is_not_a_cycle() -> None:
     shared = {"a": 1}
     assert encode_json([shared, shared]) == '[{"a": 1}, {"a": 1}]'
 

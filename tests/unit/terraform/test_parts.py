@@ -44,7 +44,7 @@ def test_a_waiter_ends_at_its_timeout_or_when_stopped():
         Waiter(stop).poll(lambda: None, 60, lambda: "it is late")
 
 
-def test_a_waiter_outlasts_a_server_that_is_away_or_busy_for_a_moment():
+def test_a_waiter_outlasts_a_short_outage_and_a_busy_server():
     busy = ClientError(message="too many uploads at once", status=429, code="too_many_requests", retry_after_sec=0.01)
     answers = [Unreachable(message="refused"), ClientError(message="no server", status=503), busy, None]
 
@@ -63,7 +63,7 @@ def test_a_waiter_outlasts_a_server_that_is_away_or_busy_for_a_moment():
         ClientError(message="full", status=503, code="storage_full"),
         ClientError(message="no", status=404),
         ClientError(message="240 builds per hour", status=429, retry_after_sec=1800),
-        ClientError(message="no time is named", status=429),
+        ClientError(message="without a Retry-After", status=429),
         Unreachable(message=""),
     ],
 )

@@ -19,7 +19,7 @@ from sless.terraform.write_only import HASH, hash_field, hash_of, hides_write_on
 
 KINDS = {resource.kind: resource for resource in RESOURCES}
 NOT_SETTINGS = {"rotate_key"}
-"""An order to the server, and no state that Terraform could hold."""
+"""A request to the server, not a state that Terraform could hold."""
 
 
 class Made(Resource):
@@ -71,25 +71,25 @@ def test_a_plan(prior: Values | None, config: Values, planned: Values, replaces:
     [
         ({"most": 5, "least": 1}, {}, 1),
         ({"most": 5, "least": 1}, {"least": 3}, 3),
-        ({"most": 5}, {}, Unknown),  # taken out of the configuration
+        ({"most": 5}, {}, Unknown),  # removed from the configuration
         ({"most": 5, "least": 0}, {}, Unknown),  # changed elsewhere
         ({"most": 5, "least": 1}, {"most": 9}, Unknown),  # the server's minimum depends on the maximum
         (None, {}, 1),  # imported
     ],
 )
-def test_the_server_chooses_again_only_what_it_did_not_choose(chosen: Values | None, config: Values, least: object):
+def test_the_server_chooses_again_for_values_that_it_did_not_choose(chosen: Values | None, config: Values, least: object):
     plan = plan_change(Made(), PRIOR, {"name": "a", "size": 7} | config, chosen)
     assert plan.state["least"] == least
     assert (plan.state["phase"] is Unknown) == (plan.state != PRIOR | {"password": None, HASH: None})
 
 
-def test_what_the_server_chose_is_kept_beside_the_state():
+def test_values_chosen_by_the_server_are_kept_with_the_state():
     private = private_of(Made.fields, {"most": 7}, {"most": 7, "least": 2})
     assert chosen_of(private) == {"least": 2}
     assert [chosen_of(text) for text in (b"", b'{"schema_version":"1"}', b"\xff", b"[]")] == [None] * 4
 
 
-def test_a_changed_secret_is_a_difference_although_it_is_not_kept():
+def test_a_changed_secret_is_a_difference_although_it_is_not_stored():
     resource, config = Made(), {"name": "a", "size": 7, "password": "one"}
     made = plan_change(resource, None, config).state
     assert (made["password"], made[HASH]) == (None, Unknown)
@@ -124,7 +124,7 @@ def test_terraform_before_1_11_keeps_secrets_itself(version: str):
         (PRIOR | {HASH: "x"}, PRIOR, {}, {"password": None}),
     ],
 )
-def test_a_request_has_what_differs(prior: Values, planned: Values, config: Values, spec: Values):
+def test_a_request_has_the_changed_fields(prior: Values, planned: Values, config: Values, spec: Values):
     client: Any = None  # no request is sent
     change = Change(client, Waiter(threading.Event()), config, {"name": "a", HASH: None} | planned, prior)
     assert Made().spec_of(change) == spec

@@ -302,7 +302,7 @@ def test_the_key_set_is_cached_and_refetched_for_an_unknown_kid(key_set: KeySetS
     assert key_set.fetches == 3
 
 
-@pytest.mark.parametrize("later_sec", [11, 1000], ids=["a made-up kid", "a set that is stale"])
+@pytest.mark.parametrize("later_sec", [11, 1000], ids=["a made-up kid", "a stale set"])
 def test_known_keys_do_not_wait_for_a_fetch(key_set: KeySetServer, later_sec: float) -> None:
     key = rsa.generate_private_key(65537, 2048)
     key_set.add("one", key)

@@ -1,4 +1,4 @@
-"""A local server that speaks the chat protocol. What it answers is decided by `reply`, a function of the request."""
+"""A local server that speaks the chat protocol. `reply`, a function of the request, returns its answers."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""The chain: what the modes of its checks mean, and the check of syntax as its first link."""
+"""The chain: the modes of its checks, and the syntax check."""
 
 from pathlib import Path
 
@@ -33,7 +33,7 @@ def counted(result: str) -> float:
     return metrics.REGISTRY.get_sample_value("sless_code_checks_total", {"check": "syntax", "result": result}) or 0.0
 
 
-def test_errors_of_syntax_are_refused_whatever_the_settings(tmp_path: Path) -> None:
+def test_syntax_errors_are_refused_whatever_the_settings(tmp_path: Path) -> None:
     verdicts = Verdicts()
     verdicts.allowed.add("a" * 64)
     validator = make_validator(Settings(data_dir=tmp_path, rules_mode="off", llm_mode="off"), verdicts)
@@ -50,7 +50,7 @@ def test_errors_of_syntax_are_refused_whatever_the_settings(tmp_path: Path) -> N
     assert (counted("passed"), counted("refused")) == (passed + 1, refused + 1)
 
 
-def test_what_was_not_checked_is_said_before_many_findings() -> None:
+def test_unchecked_files_are_named_before_many_findings() -> None:
     found = Opinion(is_unsafe=True, findings=MISTAKES * MAX_WARNINGS, skipped=("files over 512 KB: big.py",))
     links = [Link(Saying("rules", found), "warn"), Link(Saying("llm", Opinion(failure="it is down")), "warn")]
     warnings = Chain(links, Verdicts()).validate(code())

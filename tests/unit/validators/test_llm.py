@@ -1,4 +1,4 @@
-"""The model's check: what it is asked, which answers count, and every way in which an answer can fail to come."""
+"""The model's check: the request, valid answers, and every way in which an answer can be missing."""
 
 import json
 import time
@@ -58,7 +58,7 @@ def validator(model: Model, verdicts: Verdicts | None = None, timeout_sec: float
     return LlmValidator(ChatEndpoint(model.url, "guard-1", "t0ken", timeout_sec), verdicts or Verdicts(), **more)
 
 
-# --- what it is asked ----------------------------------------------------------------------------------------------------------------
+# --- the request ---------------------------------------------------------------------------------------------------------------------
 
 
 def test_the_model_gets_fixed_instructions_and_the_code_as_data(model: Model, tmp_path: Path) -> None:
@@ -69,13 +69,13 @@ def test_the_model_gets_fixed_instructions_and_the_code_as_data(model: Model, tm
     assert (asked["model"], asked["temperature"], model.tokens) == ("guard-1", 0, ["Bearer t0ken"])
     system, user = asked["messages"]
     assert system == {"role": "system", "content": INSTRUCTIONS} and user["role"] == "user"
-    # Whatever the code says, it stays inside its strings: the message is one JSON object with exactly these files.
+    # The code stays inside JSON strings: the message is one JSON object with exactly these files.
     sent = json.loads(user["content"])
     assert sent.keys() == {"files"}
     assert {item["path"]: "\n".join(item["lines"]) for item in sent["files"]} == FILES | {"x.py": hostile}
 
 
-def test_too_much_text_is_not_sent_and_said_so(model: Model, tmp_path: Path) -> None:
+def test_too_much_text_is_not_sent_and_results_in_a_warning(model: Model, tmp_path: Path) -> None:
     half = "x" * (MAX_TEXT_BYTES // 2)
     assert read_sources(code_of(tmp_path, {"a.py": half, "b.py": half}).path).files.keys() == {"a.py", "b.py"}
     opinion = validator(model).opinion_of(code_of(tmp_path, {"a.py": half, "b.py": half + "x"}, "b" * 64))
@@ -124,7 +124,7 @@ def test_any_other_answer_is_no_verdict(text: str) -> None:
         opinion_of_answer(text, LINES)
 
 
-def test_what_users_see_of_an_answer_is_one_printable_line() -> None:
+def test_users_see_one_printable_line_of_an_answer() -> None:
     opinion = opinion_of_answer('{"safe": false, "reason": "a\\u001b[31m\\r\\nb", "findings": [{"file": "handler.py"}]}', LINES)
     assert opinion.reason == "a [31m b" and opinion.findings == (Finding(path="handler.py", line=None, message=""),)
 
@@ -163,7 +163,7 @@ def test_a_bad_answer_lets_the_upload_pass(model: Model, tmp_path: Path, status:
     assert warning.startswith("not checked (llm): ") and expected in warning
 
 
-def test_a_model_that_is_down_lets_the_upload_pass(tmp_path: Path) -> None:
+def test_an_unavailable_model_lets_the_upload_pass(tmp_path: Path) -> None:
     with Model() as model:
         pass
     assert "cannot be reached" in passes(model, tmp_path)
@@ -215,7 +215,7 @@ def test_tokens_are_counted(model: Model, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["warn", "block"])
-def test_what_an_unsafe_verdict_does(model: Model, tmp_path: Path, mode: str) -> None:
+def test_the_effect_of_an_unsafe_verdict(model: Model, tmp_path: Path, mode: str) -> None:
     finding = {"file": "handler.py", "line": 3, "reason": "connects to a pool"}
     model.reply = lambda _: (200, verdict(safe=False, reason="a miner", findings=[finding]))
     verdicts = Verdicts()

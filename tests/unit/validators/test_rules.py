@@ -9,7 +9,7 @@ from sless.domain.code_check import Finding
 from sless.validators.rules import RulesValidator
 from tests.unit.validators.test_llm import code_of
 
-# Of the child process, which loads bandit and so cannot be imported here.
+# Copied from the child process, whose module imports bandit and so cannot be imported here.
 MAX_FILES = 500
 MAX_FILE_BYTES = 512 * 1024
 SHELL = "import subprocess\n\ndef handle(event):\n    subprocess.call(event['x'], shell=True){}\n"
@@ -23,7 +23,7 @@ def check(tmp_path: Path, files: dict[str, str], *, blocks: bool = False, langua
     return found.findings
 
 
-def test_only_findings_of_high_severity_in_the_users_own_files(tmp_path: Path) -> None:
+def test_only_findings_of_high_severity_in_the_users_files_count(tmp_path: Path) -> None:
     files = {
         "handler.py": SHELL.format(""), "pkg/quiet.py": "exec('1')\nassert True\n", "site-packages/dep.py": SHELL.format(""),
         "notes.txt": SHELL.format(""),
@@ -58,7 +58,7 @@ def test_other_languages_have_no_rules(tmp_path: Path) -> None:
     assert check(tmp_path, {"handler.py": SHELL.format("")}, language="go") == ()
 
 
-def test_code_that_the_child_cannot_read_is_said_to_be_unchecked(tmp_path: Path) -> None:
+def test_code_that_the_child_cannot_read_is_reported_as_unchecked(tmp_path: Path) -> None:
     code = code_of(tmp_path)
     code.path.write_bytes(b"no zip")
     opinion = RulesValidator().opinion_of(code)
