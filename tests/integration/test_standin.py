@@ -308,7 +308,9 @@ def test_lists_are_paged_from_one_snapshot(cluster):
     assert expired.value.status == 410 and expired.value.said["reason"] == "Expired"
 
 
-def test_a_watch_reports_changes_since_a_list(cluster):
+@pytest.mark.parametrize("late", [False, True])
+def test_a_watch_reports_changes_since_a_list(cluster, late):
+    """Also those made before the watch began."""
     make_maps(cluster, 1)
     path = cluster.path_of("ConfigMap", NS)
     version = cluster.request("GET", path)["metadata"]["resourceVersion"]
@@ -325,11 +327,14 @@ def test_a_watch_reports_changes_since_a_list(cluster):
                     return
 
     reader = threading.Thread(target=read)
-    reader.start()
+    if not late:
+        reader.start()
     for name, label in (("new", "0"), ("other", "1"), ("m0", "1")):
         item = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": NS, "labels": {"n": label}}}
         cluster.apply(item)
     cluster.delete("ConfigMap", NS, "new")
+    if late:
+        reader.start()
     reader.join(20)
     assert seen == [("ADDED", "new"), ("DELETED", "m0"), ("DELETED", "new")]
 

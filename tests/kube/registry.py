@@ -35,6 +35,8 @@ class Event:
     type: str
     kind: str
     item: Object
+    old: Object | None
+    """The object before the event. Watches with selectors compare the two."""
 
 
 @dataclass(slots=True)
@@ -264,7 +266,7 @@ class Registry:
             self._objects[item["kind"]].pop(key)
         else:
             self._objects[item["kind"]][key] = item
-        self.events.append(Event(self.revision, event, item["kind"], item))
+        self.events.append(Event(self.revision, event, item["kind"], item, old))
         for listener in self.listeners:
             listener(event, item, old)
         return item

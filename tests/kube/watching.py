@@ -43,7 +43,7 @@ class Watch:
         if since:
             for past in list(self.registry.events):
                 if past.revision > since:
-                    on(past.type, past.item, past.item if past.type != "ADDED" else None)
+                    on(past.type, past.item, past.old)
         else:
             for item in self.registry.items(self.kind.kind, self.namespace or None):
                 on("ADDED", item, None)
