@@ -64,7 +64,8 @@ class LogPuller:
         self._slots = Slots(free=_MOST_AT_ONCE)
         self._rates = OutputRates()
         self._freed = asyncio.Condition()
-        self._fresh_at: dict[str, float] = {}
+        self._freshened: dict[str, tuple[float, asyncio.Task[None]]] = {}
+        """By workload: when the last polling for a reader began, and its task."""
         self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="log-pages")
 
     def start(self) -> None:
@@ -85,11 +86,17 @@ class LogPuller:
         self._begin(self._pull_to_the_end(source))
 
     async def freshen(self, workload_id: str, max_age_sec: float = FRESH_SEC) -> None:
-        """Polls the instances of a workload now, also without calls: programs may print at any time."""
+        """Polls the instances of a workload, also without calls: programs may print at any time. Readers within `max_age_sec` wait for the
+        same polling."""
         now = monotonic()
-        if now - self._fresh_at.get(workload_id, float("-inf")) < max_age_sec:
-            return
-        self._fresh_at = {known: at for known, at in self._fresh_at.items() if now - at < FRESH_SEC} | {workload_id: now}
+        last = self._freshened.get(workload_id)
+        if last is None or now - last[0] >= max_age_sec:
+            last = now, self._begin(self._pull_all(workload_id, now))
+            recent = {known: item for known, item in self._freshened.items() if now - item[0] < FRESH_SEC or not item[1].done()}
+            self._freshened = recent | {workload_id: last}
+        await asyncio.shield(last[1])
+
+    async def _pull_all(self, workload_id: str, now: float) -> None:
         instances = [instance for instance in self._instances() if instance.endpoint.workload_id == workload_id]
         sources = [self._sources.setdefault(instance.endpoint.id, _LogSource(instance)) for instance in instances]
         await asyncio.gather(*(self._pull(source) for source in sources if now >= source.rest_until))
@@ -103,10 +110,11 @@ class LogPuller:
         for source in self._due(now):
             self._begin(self._pull(source))
 
-    def _begin(self, pull: Coroutine[None, None, None]) -> None:
+    def _begin(self, pull: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(pull)
         self._pulls.add(task)
         task.add_done_callback(self._pulls.discard)
+        return task
 
     def _due(self, now: float) -> list[_LogSource]:
         due = []

@@ -4,6 +4,7 @@ import json
 import urllib.error
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -89,13 +90,12 @@ def test_an_asynchronous_call_can_be_looked_up(server, folder):
     ok(server.sless("deploy", "later", str(folder), "--no-http"))
     invocation = ok(server.sless("invoke", "later", "--async", "-d", '{"mark": 42}')).strip()
 
-    def ended() -> bool:
-        return json.loads(ok(server.sless("invocations", "later", invocation, "--output", "json")))["status"] == "succeeded"
+    def found() -> dict[str, Any]:
+        return json.loads(ok(server.sless("invocations", "later", invocation, "--output", "json")))
 
-    wait_until(ended, "the call has succeeded")
-    found = json.loads(ok(server.sless("invocations", "later", invocation, "--output", "json")))
-    assert json.loads(found["result"])["event"] == {"mark": 42}
-    assert "called with {'mark': 42}" in [line["text"] for line in found["logs"]]
+    wait_until(lambda: found()["status"] == "succeeded", "the call has succeeded")
+    assert json.loads(found()["result"])["event"] == {"mark": 42}
+    wait_until(lambda: "called with {'mark': 42}" in [line["text"] for line in found()["logs"]], "its line is shown")
     ok(server.sless("delete", "later"))
 
 

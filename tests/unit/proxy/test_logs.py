@@ -93,3 +93,33 @@ async def test_a_flood_is_fetched_at_the_allowed_rate(tmp_path: Path) -> None:
         server.close()
         await puller.stop()
         await sweep.stop()
+
+
+async def test_readers_wait_for_the_same_polling(tmp_path: Path) -> None:
+    """A reader who comes while lines are fetched for another one gets them too."""
+    asked, lines = 0, list[LogLine]()
+    arrived, release = asyncio.Event(), asyncio.Event()
+
+    async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal asked
+        asked += 1
+        arrived.set()
+        await release.wait()
+        await answer(reader, writer)
+
+    sweep = Sweep()
+    server = await asyncio.start_unix_server(slow, tmp_path / "one")
+    known = list(instances(tmp_path, 1, "one"))
+    puller = LogPuller(lambda: known, lines.extend, sweep, namespace_of=str)
+    try:
+        async with asyncio.timeout(20):
+            first, second = (asyncio.create_task(puller.freshen("one", 10)) for _ in range(2))
+            await arrived.wait()
+            assert not second.done(), "the lines have not arrived"
+            release.set()
+            await asyncio.gather(first, second)
+        assert (asked, [line.text for line in lines]) == (1, ["hello"])
+    finally:
+        server.close()
+        await puller.stop()
+        await sweep.stop()
