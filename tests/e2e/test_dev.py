@@ -61,18 +61,19 @@ class Dev:
             self._arrived.put(line.rstrip("\n"))
         self._arrived.put(None)
 
-    def shown(self, pattern: str, timeout_sec: float = 20.0) -> re.Match[str]:
-        """The first line printed from now on that matches."""
+    def shown(self, *patterns: str, timeout_sec: float = 20.0) -> re.Match[str]:
+        """Waits until each pattern has matched a line printed from now on, in any order. Returns the first match of the first pattern."""
         deadline = time.monotonic() + timeout_sec
-        while True:
+        found: dict[str, re.Match[str]] = {}
+        while missing := [pattern for pattern in patterns if pattern not in found]:
             try:
                 line = self._arrived.get(timeout=max(0.01, deadline - time.monotonic()))
             except queue.Empty:
-                pytest.fail(f"not shown: {pattern!r}; what was:\n{self.text}")
-            assert line is not None, f"it ended before {pattern!r}:\n" + self.text
+                pytest.fail(f"not shown: {missing!r}; what was:\n{self.text}")
+            assert line is not None, f"it ended before {missing!r}:\n" + self.text
             self.lines.append(line)
-            if found := re.search(pattern, line):
-                return found
+            found |= {pattern: match for pattern in missing if (match := re.search(pattern, line))}
+        return found[patterns[0]]
 
     @property
     def text(self) -> str:
@@ -220,9 +221,11 @@ def test_an_import_error(dev, folder):
     running = dev(folder)
     wait_until(says(running, "one"), "up")
     (folder / "handler.py").write_text("import json\nimport no_such_thing\n" + HANDLER)
-    running.shown(r"------ err .*Traceback")
-    running.shown(r'File "handler\.py", line 2')
-    running.shown(r"dev  handler\.handle cannot be imported: ModuleNotFoundError: No module named 'no_such_thing'; calls .* 503")
+    running.shown(
+        r"------ err .*Traceback",
+        r'File "handler\.py", line 2',
+        r"dev  handler\.handle cannot be imported: ModuleNotFoundError: No module named 'no_such_thing'; calls .* 503",
+    )
     answer = running.call()
     assert (answer.status, answer.headers["X-Sless-Error"], answer.headers["Retry-After"]) == (503, "build_failed", None)
     assert "No module named 'no_such_thing'" in answer.json["error"]
@@ -236,8 +239,7 @@ def test_an_import_error(dev, folder):
 def test_an_import_error_at_startup(dev, folder):
     (folder / "handler.py").write_text("def handle(:\n")
     running = dev(folder)
-    running.shown(r"SyntaxError")
-    running.shown(r"until the next save")
+    running.shown(r"err .*SyntaxError", r"dev  .*SyntaxError: .*; calls are answered with 503 until the next save")
     assert running.call().status == 503
     (folder / "handler.py").write_text(HANDLER)
     running.shown("reloaded in")
@@ -353,8 +355,7 @@ def test_go(dev, tmp_path, go_toolchain):
     running = dev(folder)
     wait_until(says(running, "one"), "compiled", 100)
     (folder / "handler.go").write_text(source.replace('"one"', "nothing"))
-    running.shown(r"handler\.go:4:9: undefined: nothing")
-    running.shown(r"calls are answered with 503")
+    running.shown(r"handler\.go:4:9: undefined: nothing", r"calls are answered with 503")
     assert running.call().status == 503
     (folder / "handler.go").write_text(source.replace('"one"', '"two"'))
     wait_until(says(running, "two"), "compiled again", 60)
