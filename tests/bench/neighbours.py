@@ -1,4 +1,4 @@
-"""What one tenant does to slow another: each attack for a moment, while a probe calls a function of the other tenant.
+"""Attacks by which one tenant might slow another: each for a moment, while a probe calls a function of the other tenant.
 
 Used by `make bench ARGS=neighbours` with real measurements, and, for a moment each, by tests/integration/test_neighbours.py.
 """
@@ -186,7 +186,7 @@ def prepare(attacker: Tenant, victim: Tenant) -> Probe:
 
 @contextmanager
 def attacked(attacker: Tenant, name: str) -> Iterator[None]:
-    """The attack is going on within the block."""
+    """The attack runs within the block."""
     context = get_context("fork")  # importing this again would take longer than an attack
     begun = context.Event()
     known = Attacker(urlsplit(attacker.product.url).port or 80, attacker.namespace, attacker.token)

@@ -252,11 +252,11 @@ class RuntimeProcess:
         """Waits until the log lines (of one call, if named) satisfy `wanted`, and returns them."""
         found: list[dict[str, Any]] = []
 
-        def look() -> bool:
+        def found_all() -> bool:
             found[:] = [line for line in self.log_lines() if invocation_id is None or line["id"] == invocation_id]
             return wanted(found)
 
-        wait_until(look, "log lines", detail=lambda: json.dumps(found[-20:]))
+        wait_until(found_all, "log lines", detail=lambda: json.dumps(found[-20:]))
         return found
 
     def stop(self) -> int:

@@ -245,16 +245,16 @@ def test_context_variables_do_not_leak_into_the_next_call(runtime: str) -> None:
 
 
 @PYTHON_ONLY
-def test_stuck_thread_counts_as_overdue_and_frees_its_slot(runtime: str, gate: Path) -> None:
+def test_blocked_thread_counts_as_overdue_and_frees_its_slot(runtime: str, gate: Path) -> None:
     with running(runtime, "waits.block", {"SLESS_CONCURRENCY": "1"}) as process:
-        with process.connect() as stuck:
-            stuck.send(json_request(f'{{"gate": "{gate}"}}', ("X-Sless-Timeout-Ms", "150")))
+        with process.connect() as blocked:
+            blocked.send(json_request(f'{{"gate": "{gate}"}}', ("X-Sless-Timeout-Ms", "150")))
             wait_active(process, 1)
             assert process.call_json({"name": "next"}).json() == {"name": "next"}
             assert process.health()["overdue"] == 1
             gate.touch()
             with pytest.raises(ConnectionError):
-                stuck.read_answer()
+                blocked.read_answer()
         wait_active(process, 0)
         assert process.health()["overdue"] == 0
 
@@ -516,7 +516,7 @@ def is_refused(process: RuntimeProcess) -> bool:
 
 
 @pytest.mark.slow
-def test_sigterm_gives_up_after_ten_seconds(runtime: str, gate: Path) -> None:
+def test_sigterm_waits_at_most_ten_seconds(runtime: str, gate: Path) -> None:
     with running(runtime, "waits.pause") as process:
         call = Background(process, {"gate": str(gate), "name": "endless"})
         wait_active(process, 1)
@@ -528,7 +528,7 @@ def test_sigterm_gives_up_after_ten_seconds(runtime: str, gate: Path) -> None:
             call.result()
 
 
-def test_sigterm_gives_up_after_the_grace_time(runtime: str, gate: Path) -> None:
+def test_sigterm_waits_at_most_the_grace_time(runtime: str, gate: Path) -> None:
     with running(runtime, "waits.pause", {"SLESS_GRACE_SEC": "1"}) as process:
         Background(process, {"gate": str(gate), "name": "endless"})
         wait_active(process, 1)

@@ -340,19 +340,19 @@ def test_deadline_and_leaving_cancel_the_context(tmp_path: Path) -> None:
 
 def test_handler_that_ignores_its_context_is_overdue_and_frees_its_slot(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
-    with running(GO, "waits.block", {"SLESS_CONCURRENCY": "1"}) as process, process.connect() as stuck, process.connect() as late:
-        send_event(stuck, {"gate": str(gate), "name": "stuck"}, ("X-Sless-Timeout-Ms", "300"))
+    with running(GO, "waits.block", {"SLESS_CONCURRENCY": "1"}) as process, process.connect() as blocked, process.connect() as late:
+        send_event(blocked, {"gate": str(gate), "name": "blocked"}, ("X-Sless-Timeout-Ms", "300"))
         wait_until(lambda: process.health()["active"] == 1, "the first call to run")
         send_event(late, {"name": "late"}, ("X-Sless-Timeout-Ms", "100"))
         assert process.call_json({"name": "next"}).json() == {"name": "next"}
         assert process.health() == {"active": 1, "overdue": 1, "pid": process.process.pid}
-        for connection in (stuck, late):
+        for connection in (blocked, late):
             with pytest.raises(ConnectionError):
                 connection.read_answer()
         gate.touch()
-        wait_until(lambda: process.health()["active"] == 0, "the stuck call to end")
+        wait_until(lambda: process.health()["active"] == 0, "the blocked call to end")
         texts = [line["text"] for line in process.log_lines() if line["id"]]
-        assert texts == ["started stuck", "started next", "finished next", "finished stuck"]
+        assert texts == ["started blocked", "started next", "finished next", "finished blocked"]
 
 
 def test_call_whose_caller_leaves_the_queue_never_starts(tmp_path: Path) -> None:

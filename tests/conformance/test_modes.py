@@ -210,7 +210,7 @@ def test_check_says_what_is_wrong(runtime: str, entrypoint: str, texts: list[str
     assert done.exit_code == (2 if runtime == GO and entrypoint == "broken_raise.handle" else 1)
     for text in texts:
         assert text in done.stderr or (runtime == GO and go_name_of(text) in done.stderr)
-    assert done.stderr.count("Error: broken while imported") <= 1, "the reason is said once"
+    assert done.stderr.count("Error: broken while imported") <= 1, "the reason appears once"
     assert '"seq"' not in done.stderr + done.stdout
 
 

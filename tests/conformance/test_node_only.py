@@ -436,19 +436,19 @@ def send_event(connection: Connection, event: Any, *headers: tuple[str, str]) ->
 
 def test_call_past_its_deadline_frees_its_slot_and_is_not_answered(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
-    with running(NODE, "waits.pause", {"SLESS_CONCURRENCY": "1"}) as process, process.connect() as stuck, process.connect() as late:
-        send_event(stuck, {"gate": str(gate), "name": "stuck"}, ("X-Sless-Timeout-Ms", "300"))
+    with running(NODE, "waits.pause", {"SLESS_CONCURRENCY": "1"}) as process, process.connect() as blocked, process.connect() as late:
+        send_event(blocked, {"gate": str(gate), "name": "blocked"}, ("X-Sless-Timeout-Ms", "300"))
         wait_until(lambda: process.health()["active"] == 1, "the first call to run")
         send_event(late, {"name": "late"}, ("X-Sless-Timeout-Ms", "100"))
         assert process.call_json({"name": "next"}).json() == {"name": "next"}
         assert process.health() == {"active": 1, "overdue": 1, "pid": process.process.pid}
         gate.touch()
-        wait_until(lambda: process.health() == {"active": 0, "overdue": 0, "pid": process.process.pid}, "the stuck call to end")
-        for connection in (stuck, late):
+        wait_until(lambda: process.health() == {"active": 0, "overdue": 0, "pid": process.process.pid}, "the blocked call to end")
+        for connection in (blocked, late):
             with pytest.raises(ConnectionError):
                 connection.read_answer()
         texts = [line["text"] for line in process.log_lines() if line["id"]]
-        assert texts == ["started stuck", "started next", "finished next", "finished stuck"]
+        assert texts == ["started blocked", "started next", "finished next", "finished blocked"]
 
 
 def test_deadlines_of_many_calls_pass_one_by_one(tmp_path: Path) -> None:
@@ -513,7 +513,7 @@ exports.handle = (event) => {
 JOB_ENDS: list[tuple[str, str, str]] = [
     ("exit", "process.stdout.write('bye'); process.exit(4);", "function exited with code 4"),
     ("exit-zero", "process.exit(0);", "function exited with code 0"),
-    ("stuck", "return new Promise(() => {});", "the event loop has nothing left to wait for"),
+    ("never settles", "return new Promise(() => {});", "the event loop has nothing left to wait for"),
     ("timer", "setTimeout(() => { throw new Error('from a timer'); }, 1); return new Promise(() => {});", "from a timer"),
     ("nan", "return NaN;", "not JSON serializable"),
 ]

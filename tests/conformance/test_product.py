@@ -64,7 +64,7 @@ def test_call_over_its_memory_is_a_502_and_the_next_one_is_served(tenant: Tenant
     answer = tenant.post(path, {"much": True}, headers={"X-Request-Id": "too-much"})
     assert (answer.status_code, answer.headers["X-Sless-Error"]) == (502, "out_of_memory"), answer.text
     assert re.search(r"out of memory: used \d+ of 64 MB", answer.json()["error"])
-    wait_until(lambda: tenant.invocation("eater", "too-much").get("status") == "failed", "the call is on record as failed")
+    wait_until(lambda: tenant.invocation("eater", "too-much").get("status") == "failed", "the call is recorded as failed")
     assert tenant.post(path, {}).json() == {"kept": 0}
 
 
@@ -92,7 +92,7 @@ def begin(tenant: Tenant, form: str) -> dict[str, str]:
     """Starts one call of each kind: of an instance, as a one-off run, as a job. Returns the ids of the first two."""
     once = {"Prefer": "respond-async", "X-Sless-Max-Attempts": "1"}
     calls = {}
-    for name in ("standing", "single"):
+    for name in ("warm", "single"):
         accepted = tenant.post(f"functions/{name}/invoke", {"form": form}, headers=once)
         assert accepted.status_code == 202, accepted.text
         calls[name] = accepted.json()["id"]
@@ -113,15 +113,15 @@ def ends_of(tenant: Tenant, form: str, calls: dict[str, str]) -> dict[str, dict[
 
 def test_a_result_is_the_same_for_instance_run_and_job(tenant: Tenant, runtime: str) -> None:
     """Instance, one-off run and job give the same result, status of the answer, and success."""
-    for name in ("standing", "single"):
+    for name in ("warm", "single"):
         entrypoint = entrypoint_of(runtime, "results.form")
-        tenant.deploy(name, files_of(runtime, "results"), http=name == "standing", runtime=runtime, entrypoint=entrypoint)
+        tenant.deploy(name, files_of(runtime, "results"), http=name == "warm", runtime=runtime, entrypoint=entrypoint)
     begun = {form: begin(tenant, form) for form in FORMS if form != "pair" or runtime == "python3.11"}
     for form, calls in begun.items():
         status, http_status, result = FORMS[form]
         ends = ends_of(tenant, form, calls)
         found = {name: (end["status"], end["http_status"], end["result"]) for name, end in ends.items() if name != "job"}
-        assert found["standing"] == found["single"], form
+        assert found["warm"] == found["single"], form
         shown = found["single"][2]
         assert found["single"][:2] == (status, http_status), form
         assert result is None or json.loads(shown) == json.loads(result), form

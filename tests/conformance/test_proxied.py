@@ -62,11 +62,11 @@ def record_of(fn: FnPath, count: int = 1) -> Invocation:
     """Waits until the function has `count` records and returns the newest."""
     found: list[Invocation] = []
 
-    def look() -> bool:
+    def found_all() -> bool:
         found[:] = [one for one in fn.front.flush().invocations if one.name == fn.name]
         return len(found) >= count
 
-    until(look)
+    until(found_all)
     return found[-1]
 
 

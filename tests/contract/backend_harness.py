@@ -68,11 +68,11 @@ class BackendHarness:
 
     name = ""
     start_sec = 20.0
-    """What an instance may take to be ready, a run to end."""
+    """Time for an instance to become ready, or a run to end."""
     noticed_sec = 5.0
-    """What the end of an instance may take to be seen and replaced."""
+    """Time to notice the end of an instance and replace it."""
     image_env: tuple[str, ...] = ()
-    """Names that images and pods bring."""
+    """Variables set by images and pods."""
     settings: Settings
     backend: Any
     durations = Durations()

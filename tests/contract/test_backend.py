@@ -40,7 +40,7 @@ def harness(request: pytest.FixtureRequest) -> Iterator[BackendHarness]:
 
 
 here = pytest.mark.parametrize("harness", ["local"], indirect=True)
-"""About this machine's own processes and files, or about times that only they have."""
+"""Tests of this machine's own processes and files, or of their timing."""
 
 
 # --- deployed instances ---------------------------------------------------------------------------------------------------------------
@@ -61,7 +61,7 @@ def test_changes_are_announced(harness):
 
 
 def test_replicas_scale_up_and_down(harness):
-    # In a cluster, each pod has processes of the same number.
+    # In a cluster, processes of different pods have the same pids.
     revision = harness.python("import os, socket\ndef handle(event):\n    return [socket.gethostname(), os.getpid()]\n")
     assert len({tuple(harness.call(one)) for one in harness.deploy(revision, replicas=3)}) == 3
     harness.apply(revision, replicas=1, generation=2)
@@ -160,7 +160,7 @@ def test_a_signal_is_named(harness):
     assert reason == "function was ended by SIGSEGV (segmentation fault)"
 
 
-def test_the_report_of_what_ended_the_process_is_named(harness):
+def test_the_message_has_the_crash_report_of_the_process(harness):
     """A panic in a goroutine, a fatal error of an interpreter."""
     (endpoint,) = harness.deploy(harness.python("import os\ndef handle(event):\n    os.abort()\n"))
     with pytest.raises((http.client.HTTPException, OSError)):
@@ -455,7 +455,7 @@ def test_the_id_of_a_removed_run_can_be_used_again(harness):
     again = RunSpec(id=first.id, revision=revision, event="2", request_id="r", trigger=CallTrigger.JOB)
     harness.backend.start_run(again, lambda run: (results.append(run), ended.set()))
     assert ended.wait(20) and results[0].outcome.result == "2"
-    wait_until(lambda: {line.text for line in harness.lines} == {"1", "2"}, "the lines of both")
+    wait_until(lambda: {line.text for line in harness.lines} == {"1", "2"}, "lines of both attempts")
     assert len({(line.source_id, line.seq) for line in harness.lines if line.invocation_id == first.id}) == 2, "one is stored twice"
 
 
@@ -476,7 +476,7 @@ def test_a_run_removed_while_it_ran_can_start_again(harness):
             return False
         return True
 
-    wait_until(begins, "what is left of the first has ended")
+    wait_until(begins, "the remains of the first run have ended")
     assert ended.wait(30) and results[0].outcome.result == "2"
 
 

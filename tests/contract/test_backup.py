@@ -72,18 +72,18 @@ class Place:
         self.folder, self.url = folder, url
         self.store = open_store(url)
         self.code = FolderCodeStore(folder / "code")
-        self.said: list[str] = []
+        self.progress: list[str] = []
 
     def backup(self, target: BinaryIO | None = None, *, compressed: bool = True) -> bytes:
         file = target or io.BytesIO()
-        write(self.store, self.code, file, compressed=compressed, signing_key=self.folder / "jwt-secret", tell=self.said.append)
+        write(self.store, self.code, file, compressed=compressed, signing_key=self.folder / "jwt-secret", tell=self.progress.append)
         return file.getvalue() if isinstance(file, io.BytesIO) else b""
 
     def restore(self, data: bytes, *, force: bool = False, usable: bool = True) -> Restored:
         target = RestoreTarget(
             store=self.store, code=self.code, folder=self.folder, signing_key=self.folder / "jwt-secret", is_usable=lambda version: usable
         )
-        return restore(io.BytesIO(data), target, force=force, tell=self.said.append)
+        return restore(io.BytesIO(data), target, force=force, tell=self.progress.append)
 
 
 @pytest.fixture
@@ -322,7 +322,7 @@ def test_code_deleted_during_a_backup_is_not_in_it(here, there, tmp_path):
 def test_missing_code_does_not_stop_a_backup(here, there):
     here.code.delete(key_of(1))
     there.restore(here.backup())
-    assert any(key_of(1) in line and "missing" in line for line in here.said)
+    assert any(key_of(1) in line and "missing" in line for line in here.progress)
     assert len(rows_of(there.store)["versions"]) == 3
 
 
@@ -359,7 +359,7 @@ def test_a_large_backup_uses_little_memory(here, there, tmp_path):
             target = RestoreTarget(
                 store=there.store, code=there.code, folder=there.folder, signing_key=None, is_usable=lambda version: True
             )
-            restore(file, target, force=False, tell=there.said.append)
+            restore(file, target, force=False, tell=there.progress.append)
             peak = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
@@ -378,7 +378,7 @@ class TestFile:
         path = tmp_path / "saved.tgz"
         path.write_text("an older one")
         path.chmod(0o644)
-        write_backup(self.settings(here), path, here.said.append)
+        write_backup(self.settings(here), path, here.progress.append)
         assert path.stat().st_mode & 0o777 == 0o600
         assert path.read_bytes()[:2] == b"\x1f\x8b"
         assert [item.name for item in tmp_path.iterdir() if item.name.endswith(".part")] == []
@@ -390,7 +390,7 @@ class TestFile:
             conn.execute(text("UPDATE alembic_version SET version_num = '0000'"))
         try:
             with pytest.raises(ConfigError, match="sless migrate"):
-                write_backup(self.settings(here), path, here.said.append)
+                write_backup(self.settings(here), path, here.progress.append)
         finally:
             with here.store.database.write() as conn:
                 conn.execute(text(f"UPDATE alembic_version SET version_num = '{migrate.head()}'"))
@@ -399,7 +399,7 @@ class TestFile:
 
     def test_a_missing_folder(self, here, tmp_path):
         with pytest.raises(ConfigError, match="cannot be written"):
-            write_backup(self.settings(here), tmp_path / "nowhere" / "x.tar", here.said.append)
+            write_backup(self.settings(here), tmp_path / "nowhere" / "x.tar", here.progress.append)
 
 
 @pytest.mark.parametrize(

@@ -95,8 +95,8 @@ def _copy(path: Path, folder: Path) -> None:
 
 
 def _libraries_of(revision: Path) -> list[Path]:
-    said = subprocess.run(["ldd", str(revision)], capture_output=True, text=True, check=False).stdout
-    return [Path(found) for found in re.findall(r"(/[^ ]+) \(0x", said)]
+    output = subprocess.run(["ldd", str(revision)], capture_output=True, text=True, check=False).stdout
+    return [Path(found) for found in re.findall(r"(/[^ ]+) \(0x", output)]
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +125,7 @@ def test_upload_becomes_an_image_that_runs_unprivileged(buildah: Buildah, regist
     assert imported.returncode == 0, imported.stdout + imported.stderr
     assert buildah.run(container, "id", "-u").stdout.strip() == "65532"
     everything = buildah("inspect", "--type", "image", reference)
-    assert "sesame-open" not in everything, "a build_env is in no history and no variable"
+    assert "sesame-open" not in everything, "no history and no variable contains a build_env"
     folder = Path(buildah("mount", container))
     found = subprocess.run(["grep", "-rl", "sesame-open", str(folder / "app"), str(folder / "tmp")], capture_output=True, check=False)
     assert found.returncode == 1, found.stdout
@@ -163,7 +163,7 @@ def run_builder(buildah: Buildah, registry: RegistryServer, reference: str, fold
     builder = pod["initContainers"][1]
     shell, option, script = builder["command"]
     for name, place in places.items():
-        # In the left side of --volume and elsewhere; the paths that the Dockerfile sees stay the same.
+        # Replaces paths of this machine only; those inside the image stay the same.
         if name == "/sless-build":
             script = script.replace(f"{name}:{name}:ro", f"{place}:{name}:ro")
         elif name != "/sless-registry":
@@ -200,7 +200,7 @@ def test_root_commands_of_a_dockerfile_work_with_the_jobs_capabilities(buildah: 
     done = as_container(container, ["buildah", *buildah.storage, "bud", "--isolation=chroot", str(tmp_path)])
     assert done.returncode == 0, done.stdout + done.stderr
     left = int(re.findall(r"CapBnd:\s*([0-9a-f]+)", done.stdout)[0], 16)
-    assert not left & 1 << CAP_SYS_ADMIN, "buildah mounts; what the Dockerfile runs may not"
+    assert not left & 1 << CAP_SYS_ADMIN, "buildah may mount, the commands of the Dockerfile may not"
 
 
 def test_small_code_runs_on_the_runtime_image(buildah: Buildah, tmp_path: Path) -> None:

@@ -245,7 +245,7 @@ def test_build_env_reaches_the_installer_but_not_the_log(harness):
     spec, status = harness.build(files, build_env=build_env)
     assert not status.ready
     everything = "\n".join([*harness.log[spec.id], status.message])
-    assert "***" in everything, "pip was expected to show where it looked"
+    assert "***" in everything, "pip shows where it looked"
     assert "sesame" not in everything
 
 

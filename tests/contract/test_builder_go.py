@@ -61,7 +61,7 @@ def test_the_first_build_logs_that_it_takes_longer(harness, monkeypatch, tmp_pat
     spec = harness.spec({"handler.go": "package handler\n\nfunc Handle("}, **GO)
     harness.start(spec)
     hint = "go build: the first build also compiles Go's standard library, which takes about half a minute"
-    wait_until(lambda: harness.poll(spec) is not None or hint in harness.log[spec.id], "the build says why it takes longer", 60)
+    wait_until(lambda: harness.poll(spec) is not None or hint in harness.log[spec.id], "the log explains why it takes longer", 60)
     assert hint in harness.log[spec.id]
     harness.builder.cancel(spec.id)
 

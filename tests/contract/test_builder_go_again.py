@@ -95,7 +95,7 @@ NEED_GO = {
     "package not in the program": ("apart/apart.go", "package apart", "package apart // more"),
 }  # fmt: skip
 IN_SHORT = 3
-"""Each takes five seconds; `make soak` runs all."""
+"""Each takes five seconds; only `make soak` runs these."""
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_changes_that_need_the_go_command_are_built_in_full(builds, path, old, n
     builds.learn(BASE)
     changed = edited(BASE, path, old, new)
     assert builds.build(changed) == IN_FULL
-    assert builds.build(edited(changed, "handler.go", "one", "two")) == AGAIN, "it has learnt that, too"
+    assert builds.build(edited(changed, "handler.go", "one", "two")) == AGAIN, "the full build produced a new recipe"
 
 
 def test_added_and_removed_files(builds):
@@ -118,7 +118,7 @@ def test_added_and_removed_files(builds):
 def test_another_entrypoint(builds):
     files = {**BASE, "more.go": "package handler\n\nfunc Other(event any) any { return 2 }\n"}
     builds.learn(files)
-    assert builds.build(files, entrypoint="handler.Other") == AGAIN, "the main package alone is another"
+    assert builds.build(files, entrypoint="handler.Other") == AGAIN, "only the main package differs"
 
 
 def test_mistakes_get_the_go_commands_errors_and_corrections_are_fast(builds):

@@ -124,7 +124,7 @@ def test_a_build_that_cannot_be_cancelled_does_not_block_others(scene: Scene) ->
 
 
 @pytest.mark.parametrize("fate", ["failed", "cancelled", "deleted"])
-def test_the_image_of_a_build_that_comes_to_nothing_is_removed_with_its_version(scene: Scene, fate: str) -> None:
+def test_the_image_of_an_unsuccessful_build_is_removed_with_its_version(scene: Scene, fate: str) -> None:
     scene.upload("a")
     scene.builder.status = BuildStatus(ready=None, artifact="host/a:1")
     scene.loop.tick()

@@ -127,7 +127,7 @@ def make_end(store: Store, url: str, status: CallStatus = CallStatus.SUCCEEDED, 
 
 def sent(loop: CallbacksLoop, run: Run, attempts: int = 1) -> Callback:
     loop.tick()
-    wait_until(lambda: loop.store.callbacks.find(run.id).attempts >= attempts, "the callback was noted")
+    wait_until(lambda: loop.store.callbacks.find(run.id).attempts >= attempts, "the result is stored")
     return loop.store.callbacks.find(run.id)
 
 
@@ -143,8 +143,8 @@ def test_callbacks_are_delivered_and_signed(store: Store, receiver: Receiver, lo
     assert (found.status, found.http_status, found.error) == (DELIVERED, 204, None)
     ((path, headers, body),) = receiver.got
     assert (path, headers["host"], headers["content-type"]) == ("/done?x=1", f"example.test:{receiver.port}", "application/json")
-    told = json.loads(body)
-    assert (told["id"], told["status"], told["result"], told["attempts"]) == (run.id, "succeeded", '{"n": "ü"}', 1)
+    body_json = json.loads(body)
+    assert (body_json["id"], body_json["status"], body_json["result"], body_json["attempts"]) == (run.id, "succeeded", '{"n": "ü"}', 1)
     (key,) = store.callbacks.keys(NAMESPACE)
     message = f"{headers['x-sless-timestamp']}.{url}.".encode() + body
     assert headers["x-sless-signature"] == "v1=" + hmac.new(key.secret.encode(), message, hashlib.sha256).hexdigest()

@@ -1,4 +1,4 @@
-"""Code checks over REST: nothing becomes a version that is built unless they let it pass, whichever way it comes."""
+"""Code checks over REST: no code is built unless it passes them, whichever way it arrives."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,7 +27,7 @@ def test_code_of_another_language_is_checked_when_the_runtime_changes(rest: Rest
     rest.built("hello", files=NODE)
     rest.waker.topics.clear()
     changed = rest.patch("functions/hello", {"runtime": "python3.11"})
-    assert changed.status_code == 200, "the next upload may bring code for it"
+    assert changed.status_code == 200, "the next upload may have code for it"
     version = rest.get("functions/hello/versions/2").json
     assert version["state"] == VersionState.FAILED and "refused by the check rules" in version["message"]
     assert "shell=True" in version["message"] and rest.get("functions/hello").json["active_version"] == 1
@@ -41,7 +41,7 @@ def test_code_of_another_language_is_checked_when_the_runtime_changes(rest: Rest
     assert rest.get("functions/hello/versions/4").json["runtime"] == "python3.11"
 
 
-def test_errors_of_syntax_count_for_the_new_language(rest: Rest) -> None:
+def test_syntax_errors_are_those_of_the_new_language(rest: Rest) -> None:
     rest.function("hello", runtime="nodejs20")
     rest.built("hello", files=NODE | {"handler.py": "def handle(:\n"})
     rest.patch("functions/hello", {"runtime": "python3.11"})
@@ -65,7 +65,7 @@ def test_the_console_shows_warnings(rest: Rest) -> None:
     assert text.startswith("rules: handler.py:4: ") and "rules: handler.py:4: " in page
 
 
-def test_an_upload_says_which_files_were_not_checked(rest: Rest) -> None:
+def test_warnings_of_an_upload_name_files_that_were_not_checked(rest: Rest) -> None:
     rest.function("hello")
     files = {"handler.py": "def handle(event): ...\n", "big.py": "#" * (MAX_SOURCE_BYTES + 1), "vendor/lib.py": SHELL}
     assert rest.upload("hello", files=files).status_code == 202

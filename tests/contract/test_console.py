@@ -133,7 +133,7 @@ def test_every_page_renders_in_both_languages(rest: Rest) -> None:
             assert not [text for text in texts if text not in answer.text], path
 
 
-def test_versions_say_who_made_them_when_and_how_large_they_are(rest: Rest) -> None:
+def test_versions_show_author_time_and_size(rest: Rest) -> None:
     rest.function()
     rest.built()
     rest.post("functions/hello/rebuild", sub=OPERATOR)
@@ -167,10 +167,10 @@ def test_a_name_that_is_also_part_of_an_address(rest: Rest, name: str) -> None:
         assert answer.status_code == 200 and f"<h1>{name}</h1>" in answer.text
     guide = rest.get(f"/funcs/{rest.namespace}/guide", headers=PAGE).text
     assert '<h2 id="event">' in guide and f"<h1>{name}</h1>" not in guide
-    assert rest.get("/funcs/guide", headers=PAGE).status_code == 403, "it would be a namespace"
+    assert rest.get("/funcs/guide", headers=PAGE).status_code == 403, "it would be read as a namespace"
 
 
-def test_links_to_a_service_as_if_it_were_a_function(rest: Rest) -> None:
+def test_function_links_redirect_to_the_page_of_a_service(rest: Rest) -> None:
     rest.function("web", "service")
     base = f"/funcs/{rest.namespace}"
     found = rest.get(f"{base}/functions/web/calls?status=failed", headers=PAGE)

@@ -53,7 +53,7 @@ def page(rest: Rest) -> str:
 
 
 def processor_sec(rest: Rest) -> float:
-    """Of the best of five: other work on the machine makes single ones slower."""
+    """The best of five, because other work on the machine slows down single ones."""
     times = []
     for _ in range(5):
         began = time.thread_time()
@@ -76,7 +76,7 @@ def test_the_first_paint_of_many_functions(rest: Rest) -> None:
     assert len([query for query in queries if query.startswith(("SELECT", "WITH"))]) <= MOST_QUERIES
     assert len(re.findall('<tr role="row" data-key', text)) == FIRST_ROWS and f"{MANY} items" in text
     assert len(text) <= PAGE_BYTES and len(gzip.compress(text.encode())) <= PAGE_BYTES / 10
-    assert '"slots"' not in text, "what the rows show is not sent twice"
+    assert '"slots"' not in text, "data of the rows is not sent twice"
     assert many_sec <= 3 * few_sec, f"{MANY} functions take {many_sec * 1000:.0f} ms, {FIRST_ROWS} {few_sec * 1000:.0f} ms"
 
 
@@ -128,7 +128,7 @@ def test_funcs_as_text(rest: Rest) -> None:
     assert rest.get("/funcs?ns=nope", sub=OPERATOR).status_code == 404
 
 
-def test_active_ones_come_first(rest: Rest) -> None:
+def test_active_resources_come_first(rest: Rest) -> None:
     for name in ("aaa", "bbb"):
         rest.function(name)
     rest.built("bbb")

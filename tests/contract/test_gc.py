@@ -1,4 +1,4 @@
-"""`sless gc`: removes what nothing refers to, and only of its own installation."""
+"""`sless gc`: removes unreferenced data of its own installation only."""
 
 import fcntl
 import shutil
@@ -61,7 +61,7 @@ def keys(settings: Settings) -> set[str]:
     return {blob.key for blob in open_code_store(settings).list_blobs()}
 
 
-def test_code_without_a_version_goes_and_all_else_stays(settings: Settings, tmp_path: Path) -> None:
+def test_only_code_without_a_version_is_removed(settings: Settings, tmp_path: Path) -> None:
     kept, lost = upload(settings, tmp_path, version=True), upload(settings, tmp_path, version=False)
     assert gc.collect(settings, dry_run=False) == []  # too young
     (found,) = gc.collect(settings, dry_run=True, young=NOW)
@@ -92,7 +92,7 @@ def test_another_installation_in_the_same_bucket_is_safe(s3_server, tmp_path: Pa
     open_code_store(one).delete(old)
 
 
-def test_dependencies_of_removed_versions_go(tmp_path: Path) -> None:
+def test_dependencies_of_removed_versions_are_removed(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path / "one", auth_mode="local", backend="local", run_dir=tmp_path / "run")
     migrate(settings)
     upload(settings, tmp_path, version=True)
@@ -114,7 +114,7 @@ def test_dependencies_of_removed_versions_go(tmp_path: Path) -> None:
     shutil.rmtree(settings.data_dir)
 
 
-def test_unpacked_zipapps_of_earlier_builds_go_unless_they_run(settings: Settings, tmp_path: Path) -> None:
+def test_unpacked_zipapps_of_earlier_builds_are_removed_unless_they_run(settings: Settings, tmp_path: Path) -> None:
     root = tmp_path / "cache"
     for name in ("sless.pyz_one", "sless.pyz_runs", "other.pyz_one"):
         (root / name / "site-packages").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""The process that writes history: nothing that was handed over is lost or counted twice, whoever is killed."""
+"""The process that writes history: nothing is lost or counted twice, whichever process is killed."""
 
 import os
 import signal
@@ -99,7 +99,7 @@ def test_a_killed_writer_loses_and_repeats_nothing(recorder: Recorder, store: St
 
 
 def test_a_batch_whose_answer_was_lost_is_not_added_again(store: Store) -> None:
-    """Also what a transaction leaves behind whose commit worked although it failed."""
+    """Such as after a commit that reported an error but succeeded."""
     for number in (1, 1, 2, 1):
         store.history.add_once(Receipt("s", number), [make_invocation()], [make_call_stats()], [make_log_line(seq=number)])
     assert len(store.history.list_invocations("w1")) == 2 and len(store.history.log_tail("w1")) == 2
@@ -112,7 +112,7 @@ def test_a_batch_whose_answer_was_lost_is_not_added_again(store: Store) -> None:
     assert len(store.history.list_invocations("w1")) == 3
 
 
-def test_what_the_database_refuses_does_not_stop_the_rest(store: Store) -> None:
+def test_rows_that_the_database_refuses_do_not_stop_others(store: Store) -> None:
     answers: list[bytes] = []
     writer = HistoryWriter(store.history, "s", answers.append)
     batches = [decode(data) for data in (sealed_calls(3), sealed_calls(2))]
@@ -161,7 +161,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_after_the_end_of_the_server_the_writer_writes_the_rest_and_ends(store: Store, database_url: str, tmp_path: Path) -> None:
+def test_after_the_server_has_ended_the_writer_writes_the_rest_and_exits(store: Store, database_url: str, tmp_path: Path) -> None:
     command = [sys.executable, "-c", SERVER, database_url, str(tmp_path)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=60, cwd=Path(__file__).parents[2])
     child = int(done.stdout)

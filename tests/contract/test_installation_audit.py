@@ -1,4 +1,4 @@
-"""Commands that change the installation beside the REST interface are in the audit trail, which operators read as a whole."""
+"""The audit trail has commands that change the installation without the REST interface; operators can read all of it."""
 
 import os
 import time

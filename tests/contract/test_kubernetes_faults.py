@@ -56,7 +56,7 @@ def observed(harness: KubeHarness, revision: Revision):
     return None
 
 
-def looks(harness: KubeHarness, number: int) -> None:
+def await_views(harness: KubeHarness, number: int) -> None:
     """Waits for this many observations of the cluster."""
     for _ in range(number):
         harness.backend._observer.refresh(0.0, 5.0)
@@ -68,14 +68,14 @@ def looks(harness: KubeHarness, number: int) -> None:
 def test_a_hundred_ticks_without_a_change_write_nothing(harness, kube_cluster):
     revision = harness.python(HELLO, env={"B": "2", "A": "1"})
     harness.deploy(revision, generation=2)
-    looks(harness, 3)
+    await_views(harness, 3)
     kube_cluster.clear_requests()
     again = replace(revision, env={"A": "1", "B": "2"})
     for _ in range(100):
         harness.backend.observe()
         harness.backend.keep_namespaces([harness.namespace])
         harness.backend.apply(Deployment(revision=again, replicas=1, generation=2))
-    looks(harness, 6)
+    await_views(harness, 6)
     assert kube_cluster.requests() and writes(kube_cluster) == []
 
 
@@ -103,10 +103,10 @@ def many_functions(harness: KubeHarness, kube_cluster: KubeCluster, functions: i
         return False
 
     wait_until(all_ready, "all ready", 180)
-    looks(harness, 2)
+    await_views(harness, 2)
     kube_cluster.clear_requests()
     before = harness.backend._observer._listed_at
-    looks(harness, 1)
+    await_views(harness, 1)
     seen = kube_cluster.requests()
     assert harness.backend._observer._listed_at > before
     assert {request["verb"] for request in seen} <= {"list", "get"}
@@ -137,7 +137,7 @@ def test_deleted_objects_come_back(harness, kube_cluster, kinds):
         found = {kind: uids_of(kube_cluster, kind, home) for kind in kinds}
         return all(len(found[kind]) == len(names) and not {*found[kind].values()} & {*names.values()} for kind, names in before.items())
 
-    wait_until(back, "all of them anew", 20)
+    wait_until(back, "all of them are new objects", 20)
     wait_until(lambda: tick(harness, revision) and harness.endpoints(revision), "ready again", 15)
     assert harness.call(harness.endpoints(revision)[0]) == {"hello": {}}
 
@@ -181,12 +181,12 @@ def test_only_our_own_namespaces_without_workloads_are_deleted(harness, kube_clu
         return kube_cluster.find("Namespace", "", home) is None
 
     wait_until(gone, "the namespace gone", 40)
-    looks(harness, 4)
+    await_views(harness, 4)
     for other in ("sless-fn-other", "builds"):
         assert not kube_cluster.get("Namespace", "", other)["metadata"].get("deletionTimestamp")
 
 
-def test_a_tenant_of_two_installations_belongs_to_the_first(harness, kube_cluster):
+def test_a_namespace_claimed_by_two_installations_belongs_to_the_first(harness, kube_cluster):
     """A subject has the same namespace in both: the second must neither change nor delete the first one's objects."""
     revision = harness.python(HELLO)
     harness.deploy(revision)
@@ -197,12 +197,12 @@ def test_a_tenant_of_two_installations_belongs_to_the_first(harness, kube_cluste
         other.namespace = harness.namespace
         words = f"namespace {home} belongs to another installation of sless ({harness.installation}; this one is {other.installation})"
         theirs = other.python(HELLO)
-        wait_until(lambda: other.apply(theirs) or ((seen := observed(other, theirs)) and words in seen.message), "told", 10)
+        wait_until(lambda: other.apply(theirs) or ((seen := observed(other, theirs)) and words in seen.message), "reported", 10)
         assert not kube_cluster.list("Deployment", home, f"sless.dev/installation={other.installation}")
         assert kube_cluster.get("Namespace", "", home)["metadata"]["labels"] == before["labels"]
         other.backend.remove(theirs.workload_id)
         other.backend.keep_namespaces([])
-        looks(other, 6)
+        await_views(other, 6)
         assert kube_cluster.get("Namespace", "", home)["metadata"]["uid"] == before["uid"]
         assert harness.call(harness.endpoints(revision)[0]) == {"hello": {}}
     finally:
@@ -228,7 +228,7 @@ def test_an_unreachable_api_changes_nothing(harness, kube_cluster):
     assert harness.observed(revision).generation == 1
 
 
-def test_after_an_outage_nothing_times_out_for_as_long_as_it_lasted(harness, kube_cluster):
+def test_after_an_outage_nothing_times_out_for_the_duration_of_the_outage(harness, kube_cluster):
     harness.deploy(harness.python(HELLO))
     kube_cluster.away(3)
     wait_until(lambda: not can_see(harness), "blind")
@@ -282,7 +282,7 @@ def test_a_half_deleted_namespace_is_waited_for_and_reported(harness, kube_clust
     kube_cluster.delete("Namespace", "", namespace_of(harness.namespace))
     kube_cluster.delete("Deployment", namespace_of(harness.namespace), "hello")
     words = "is still being deleted"
-    wait_until(lambda: tick(harness, revision) and (seen := observed(harness, revision)) and words in seen.message, "told", 30)
+    wait_until(lambda: tick(harness, revision) and (seen := observed(harness, revision)) and words in seen.message, "reported", 30)
     kube_cluster.set_faults(clear=True)
     wait_until(lambda: tick(harness, revision) and harness.endpoints(revision), "back", 60)
 
@@ -318,7 +318,7 @@ def test_the_reason_for_missing_instances_is_reported(harness, kube_cluster, act
     kube_cluster.script(image="scripted", **act)
     revision = built(harness)
     harness.apply(revision)
-    wait_until(lambda: (seen := observed(harness, revision)) and seen.failing and seen.message.startswith(words), "told", 20)
+    wait_until(lambda: (seen := observed(harness, revision)) and seen.failing and seen.message.startswith(words), "reported", 20)
     if act.get("log"):
         assert observed(harness, revision).message.endswith("\nlast words")
 
@@ -348,11 +348,11 @@ def test_a_full_quota_is_reported(kube_cluster):
         harness.apply(revision, replicas=2)
         words = "the cluster refuses a new pod: the quota of the namespace is used up (memory: 64Mi more asked, 64Mi of 100Mi in use)"
 
-        def told() -> bool:
+        def reported() -> bool:
             seen = observed(harness, revision)
             return seen is not None and seen.message == words and len(seen.endpoints) == 1
 
-        wait_until(told, lambda: str(observed(harness, revision)), 20)
+        wait_until(reported, lambda: str(observed(harness, revision)), 20)
         run = harness.run(built(harness))
         assert (run.status, run.message) == (CallStatus.FAILED, words)
     finally:
@@ -373,7 +373,7 @@ def test_a_run_fails_when_its_job_is_deleted(harness, kube_cluster):
     run_id, ended, results = harness.start_run(revision)
     home = namespace_of(harness.namespace)
     wait_until(lambda: kube_cluster.find("Pod", home, "") and kube_cluster.list("Pod", home), "its pod")
-    looks(harness, 2)
+    await_views(harness, 2)
     kube_cluster.delete("Job", home, f"run-{run_id}", propagationPolicy="Background")
     assert ended.wait(20)
     assert (results[0].status, results[0].message) == (CallStatus.FAILED, "the run's Job was deleted from the cluster")

@@ -1,4 +1,4 @@
-"""The Kubernetes backend watches: quiet while nothing changes, prompt when something does, and sure of what it sees."""
+"""The Kubernetes backend watches: no requests while nothing changes, prompt updates, and no decision on an incomplete view."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ from tests.kube.cluster import KubeCluster
 
 HELLO = "def handle(event):\n    return {'hello': event}\n"
 SELDOM = Durations(idle_observe_sec=60.0, busy_observe_sec=60.0, cache_sec=60.0)
-"""What is noticed sooner was noticed by watching."""
+"""A change noticed within this time was noticed by a watch, not a list."""
 
 
 @pytest.fixture
@@ -50,9 +50,9 @@ def test_idle_makes_no_requests_and_changes_are_known_at_once(harness: KubeHarne
     (pod,) = kube_cluster.list("Pod", namespace_of(harness.namespace))
     began = time.monotonic()
     kube_cluster.delete("Pod", namespace_of(harness.namespace), pod["metadata"]["name"])
-    wait_until(lambda: before not in harness.endpoints(revision) or harness.observed(revision).endpoints[0].draining, "its end is known", 5)
-    assert time.monotonic() - began < 2  # 0.2 s on a machine that does nothing else
-    wait_until(lambda: any(one.address != before for one in harness.observed(revision).endpoints), "the new one is known", 20)
+    wait_until(lambda: before not in harness.endpoints(revision) or harness.observed(revision).endpoints[0].draining, "it is draining", 5)
+    assert time.monotonic() - began < 2  # 0.2 s on an idle machine
+    wait_until(lambda: any(one.address != before for one in harness.observed(revision).endpoints), "the new one is observed", 20)
     kinds = Counter(request["resource"] for request in kube_cluster.requests() if request["verb"] == "list")
     assert kinds["pods"] == kinds["secrets"] == 0, kinds
 
@@ -61,7 +61,7 @@ def open_watches(cluster: KubeCluster) -> int:
     return len({request["resource"] for request in cluster.requests() if request["verb"] == "watch"})
 
 
-def test_expired_versions_and_broken_streams_are_listed_anew(harness: KubeHarness, kube_cluster: KubeCluster) -> None:
+def test_expired_versions_and_broken_streams_cause_a_new_list(harness: KubeHarness, kube_cluster: KubeCluster) -> None:
     revision = harness.python(HELLO)
     harness.deploy(revision)
     wait_until(lambda: open_watches(kube_cluster) >= 12, "all kinds are watched")
@@ -76,7 +76,7 @@ def test_expired_versions_and_broken_streams_are_listed_anew(harness: KubeHarnes
     wait_until(lambda: can_see(harness) and all(not one.id.startswith(uid) for one in harness.observed(revision).endpoints), "known", 20)
 
 
-def test_a_frozen_api_is_not_taken_for_a_quiet_one(
+def test_a_frozen_api_is_told_apart_from_an_idle_one(
     harness: KubeHarness, kube_cluster: KubeCluster
 ) -> None:  # fmt: skip
     revision = harness.python(HELLO)

@@ -1,4 +1,4 @@
-"""Usage for billing: what is added up equals what ran, whatever happens in between."""
+"""Usage for billing equals what ran, whatever happens in between."""
 
 import random
 from collections import defaultdict
@@ -43,21 +43,21 @@ def settle(store: Store, run_id: str, seen: ObservedRun | None, *, on_instances:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_usage_adds_up_to_what_ran(make_store: MakeStore, seed: int) -> None:
+def test_usage_equals_what_ran(make_store: MakeStore, seed: int) -> None:
     """Runs with several attempts, noticed late (an outage) or never (kill -9), by two servers that take turns, counted twice or not;
     and an instance beside them."""
     rng = random.Random(seed)
     stores = [make_store(), make_store()]
     stores[0].tenants.ensure(NAMESPACE, "somebody")
     workload = stores[0].workloads.insert(NAMESPACE, Kind.FUNCTION, "hello", make_workload_spec(memory_mb=MEMORY_MB))
-    calls, ran_sec, on_instances_sec, stood_sec = 0, 0.0, 0.0, 0.0
+    calls, ran_sec, on_instances_sec, uptime_sec = 0, 0.0, 0.0, 0.0
     meters = [UptimeMeter(store=store) for store in stores]
     for number in range(12):
         run = make_run(
             id=f"r{number}", workload_id=workload.id, namespace=NAMESPACE, name="hello", trigger=CallTrigger.INVOKE, max_attempts=3
         )  # fmt: skip
         stores[0].runs.insert(run)
-        standing = rng.random() < 0.3
+        on_instances = rng.random() < 0.3
         while stores[0].runs.get(run.id).status is CallStatus.QUEUED:
             store = rng.choice(stores)
             claim(store, run.id)
@@ -71,28 +71,28 @@ def test_usage_adds_up_to_what_ran(make_store: MakeStore, seed: int) -> None:
             ended = began - timedelta(seconds=rng.uniform(0, 3))
             backdate(store, run.id, ended - took - timedelta(seconds=5))
             seen = ObservedRun(id=run.id, status=CallStatus(fate), started_at=ended - took, ended_at=ended)
-            settle(rng.choice(stores), run.id, seen, on_instances=standing)
-            on_instances_sec += took.total_seconds() if standing else 0.0
+            settle(rng.choice(stores), run.id, seen, on_instances=on_instances)
+            on_instances_sec += took.total_seconds() if on_instances else 0.0
             ran_sec += took.total_seconds()
             if stores[0].runs.get(run.id).status is not CallStatus.QUEUED and rng.random() < 0.5:
                 # A stale server repeats it: nothing is counted twice.
                 assert not store.runs.finish(run.id, status=CallStatus.FAILED)
         calls += 1
-        # Its instance stands all the time. The servers watch it in turns, with outages; one of them is killed now and then.
+        # Its instance runs all the time. The servers observe it in turns, with outages; one of them is killed from time to time.
         turn = rng.randrange(len(stores))
         meters[turn] = UptimeMeter(store=stores[turn]) if rng.random() < 0.3 else meters[turn]
-        stood_sec += rng.choice([0.5, 20.0, 600.0]) if number else 0.0
-        meters[turn].note({workload.id: workload}, {workload.id: standing_one(workload.id)}, START + timedelta(seconds=stood_sec))
+        uptime_sec += rng.choice([0.5, 20.0, 600.0]) if number else 0.0
+        meters[turn].note({workload.id: workload}, {workload.id: observed_instance(workload.id)}, START + timedelta(seconds=uptime_sec))
     meters[turn].write()
     rows = stores[1].metering.usage(*EVER, NAMESPACE)
     gb = MEMORY_MB / 1024
     assert sum(row.calls for row in rows) == calls
     assert sum(row.gb_seconds for row in rows) == pytest.approx(ran_sec * gb, rel=1e-4)
     assert sum(row.run_gb_seconds for row in rows) == pytest.approx((ran_sec - on_instances_sec) * gb, rel=1e-4)
-    assert sum(row.instance_gb_seconds for row in rows) == pytest.approx(stood_sec * gb)
+    assert sum(row.instance_gb_seconds for row in rows) == pytest.approx(uptime_sec * gb)
 
 
-def standing_one(workload_id: str) -> ObservedDeployment:
+def observed_instance(workload_id: str) -> ObservedDeployment:
     return ObservedDeployment(workload_id=workload_id, generation=1, endpoints=(make_endpoint(id="i", workload_id=workload_id),))
 
 
@@ -144,15 +144,15 @@ def test_builds_and_stored_code_are_metered(rest: Rest) -> None:
     assert rest.store.metering.usage(*EVER, rest.namespace) == again
 
 
-def test_calls_on_instances_are_no_runs_and_bytes_are_counted() -> None:
+def test_calls_on_instances_do_not_count_as_runs_and_bytes_are_counted() -> None:
     found = defaultdict(float)
-    for standing in (True, False):
-        facts = RouteFacts("w", "ns", "function", "hello", 512, standing)
+    for on_instances in (True, False):
+        facts = RouteFacts("w", "ns", "function", "hello", 512, on_instances)
         sums = CallSums(facts)
         sums.add(facts, ("http", "succeeded"), 1000.0, 700)
         sums.merge(CallSums.of_plain(sums.plain()))
         row = sums.row(("w", 1, 0))
-        found[f"gb {standing}"], found[f"run {standing}"], found[f"bytes {standing}"] = row.gb_ms, row.run_gb_ms, row.sent_bytes
+        found[f"gb {on_instances}"], found[f"run {on_instances}"], found[f"bytes {on_instances}"] = row.gb_ms, row.run_gb_ms, row.sent_bytes
     assert found == {"gb True": 1000, "run True": 0, "bytes True": 1400, "gb False": 1000, "run False": 1000, "bytes False": 1400}
 
 

@@ -1,4 +1,4 @@
-"""What fails and what waits, as operators see it: over REST, and on the pages of the console."""
+"""Failures and queues for operators, over REST and on the pages of the console."""
 
 import html
 import re
@@ -59,7 +59,7 @@ def test_errors_of_loops_are_counted_per_workload(rest: Rest) -> None:
     assert rest.get(ERRORS, sub=OPERATOR).json == []
 
 
-def test_errors_are_kept_until_the_database_takes_them(tmp_path: Path) -> None:
+def test_errors_are_kept_until_the_database_accepts_them(tmp_path: Path) -> None:
     store = open_store(f"sqlite:///{tmp_path}/x.db", durable=False)
     store.reconcile_errors.note("builds", RuntimeError("first"))
     with pytest.raises(SlessError):
@@ -73,14 +73,14 @@ def test_errors_are_kept_until_the_database_takes_them(tmp_path: Path) -> None:
 
 
 def test_a_failing_tick_is_reported() -> None:
-    told: Queue[tuple[str, str]] = Queue()
+    failures: Queue[tuple[str, str]] = Queue()
 
     def tick() -> None:
         raise RuntimeError("broken")
 
-    loops = Loops([Loop(topic="cron", tick=tick, interval_sec=60)], lambda: True, lambda topic, error: told.put((topic, str(error))))
+    loops = Loops([Loop(topic="cron", tick=tick, interval_sec=60)], lambda: True, lambda topic, error: failures.put((topic, str(error))))
     loops.start()
-    assert told.get(timeout=10) == ("cron", "broken")
+    assert failures.get(timeout=10) == ("cron", "broken")
     loops.stop()
 
 
@@ -139,7 +139,7 @@ def test_the_lists_of_operators_have_pages(rest: Rest, same_time: bool) -> None:
             assert fields_of(rest.get(f"{path}?cursor={bad}", sub=OPERATOR)) == {"cursor"}, (path, bad)
 
 
-def test_the_lists_on_the_page_of_operators_go_on(rest: Rest) -> None:
+def test_the_lists_on_the_operators_page_have_further_pages(rest: Rest) -> None:
     for number in range(ROWS + 2):
         note_failure(rest.store, f"loop {number:02}", RuntimeError("broken"))
         rest.post("/v1/operator/revoked-tokens", {"jti": f"token {number:02}"}, sub=OPERATOR)

@@ -78,7 +78,7 @@ def test_an_operator_who_acts_for_a_tenant_is_named(rest: Rest) -> None:
     assert trail(rest, "?limit=1")[0]["sub"] == OPERATOR
 
 
-def test_what_changes_nothing_or_fails_leaves_no_entry(rest: Rest) -> None:
+def test_requests_that_change_nothing_or_fail_leave_no_entry(rest: Rest) -> None:
     rest.function("hello")
     before = trail(rest)
     assert rest.post("functions", {"name": "hello", "runtime": "python3.11"}).status_code == 409

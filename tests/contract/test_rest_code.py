@@ -272,7 +272,7 @@ def test_a_rebuild_of_any_version(rest: Rest) -> None:
     assert rest.post("functions/hello/rebuild?version=x").status_code == 400
 
 
-def test_a_rebuild_does_not_overtake_an_upload(rest: Rest) -> None:
+def test_a_rebuild_does_not_supersede_an_upload(rest: Rest) -> None:
     rest.function()
     rest.built()
     uploaded = rest.upload(files={"handler.py": "def handle(e): return 2"})

@@ -20,7 +20,7 @@ def limit(rest: Rest, **values: Any) -> None:
 
 
 def test_only_operators_see_and_set_limits(rest: Rest) -> None:
-    assert rest.get(path_of(rest.namespace)).status_code == 403, "also of one's own namespace"
+    assert rest.get(path_of(rest.namespace)).status_code == 403, "also for one's own namespace"
     assert rest.get(path_of(OTHER)).json["error"] == rest.get(path_of(rest.namespace)).json["error"]
     assert rest.put(path_of(rest.namespace), {"functions": 1000}).status_code == 403
     assert rest.get(path_of(rest.namespace), sub=None).status_code == 401
@@ -44,7 +44,7 @@ def test_bad_limits_are_all_named(rest: Rest) -> None:
     assert fields_of(rest.put(path_of(rest.namespace), [], sub=OPERATOR)) == {""}
 
 
-def test_limits_set_before_the_tenant_came_belong_to_it(rest: Rest) -> None:
+def test_limits_set_before_a_tenants_first_request_apply_to_it(rest: Rest) -> None:
     limit(rest, functions=0)
     assert rest.post(f"/v1/namespaces/{rest.namespace}/ensure").json["limits"]["functions"] == 0
     tenant = rest.store.tenants.find(rest.namespace)
@@ -77,11 +77,11 @@ def test_stored_code_is_limited(rest: Rest) -> None:
     refused = rest.upload(files={"handler.py": "def handle(event):\n    return 2\n"})
     assert refused.status_code == 403 and "limit code_bytes " in refused.json["error"]
     assert rest.upload().status_code == 200, "the same code needs no more"
-    assert rest.post("functions/hello/rebuild").status_code == 202, "nor does another build of it"
+    assert rest.post("functions/hello/rebuild").status_code == 202, "another build of it needs no more either"
     assert rest.get(f"/v1/namespaces/{rest.namespace}/usage").json["counts"]["code_bytes"] == used
 
 
-def test_builds_per_hour_are_limited_and_deleting_gives_none_back(rest: Rest) -> None:
+def test_builds_per_hour_are_limited_and_deleting_restores_none(rest: Rest) -> None:
     limit(rest, builds_per_hour=2)
     rest.function()
     rest.built()
@@ -115,11 +115,11 @@ def test_a_workload_that_could_never_run_is_refused(rest: Rest, kind: str) -> No
         assert (refused.status_code, refused.json["code"]) == (403, "limit_reached") and "limit memory_mb " in refused.json["error"]
 
 
-def test_more_standing_instances_than_the_limit_are_refused(rest: Rest) -> None:
+def test_a_minimum_of_instances_over_the_limit_is_refused(rest: Rest) -> None:
     limit(rest, instances=2)
     rest.function("web", "service", replicas=2)
     assert "limit instances " in rest.patch("services/web", {"replicas": 3}).json["error"]
     assert "limit instances " in rest.post("functions", {"name": "f", "runtime": "python3.11", "min_instances": 3}).json["error"]
     limit(rest, instances=0)
     assert rest.patch("services/web", {"replicas": 0}).status_code == 200
-    assert rest.function("f")["max_instances"] == 5, "only the least number counts"
+    assert rest.function("f")["max_instances"] == 5, "only the minimum counts"

@@ -1,4 +1,4 @@
-"""NUL in any text field is a 400 that names the field: PostgreSQL cannot store it, and a U+FFFD in its place would be another text."""
+"""NUL in any text field is a 400 that names the field: PostgreSQL cannot store it, and a U+FFFD in its place would change the text."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -22,8 +22,8 @@ REQUEST_OF: dict[str, tuple[str, str, dict[str, Any]]] = {
     "FunctionReplace": ("PUT", "functions/hello", {"runtime": "python3.11"}),
     "FunctionMerge": ("PATCH", "functions/hello", {}),
     "ServiceCreate": ("POST", "services", WORKLOAD),
-    "ServiceReplace": ("PUT", "services/stands", {"runtime": "python3.11"}),
-    "ServiceMerge": ("PATCH", "services/stands", {}),
+    "ServiceReplace": ("PUT", "services/notes", {"runtime": "python3.11"}),
+    "ServiceMerge": ("PATCH", "services/notes", {}),
     "JobCreate": ("POST", "jobs", WORKLOAD),
     "JobMerge": ("PATCH", "jobs/once", {}),
     **{f"{kind}TriggerCreate": ("POST", "triggers", TRIGGER | more) for kind, more in TYPES.items()},
@@ -36,7 +36,7 @@ REQUEST_OF: dict[str, tuple[str, str, dict[str, Any]]] = {
     "TokenRevocation": ("POST", "/v1/operator/revoked-tokens", {"jti": "x"}),
 }
 OTHERWISE = {"Files", "UploadForm", "TenantLimits", "Event"}
-"""Uploads have a test of their own, limits are numbers, and the event of a call is any JSON."""
+"""Uploads are tested separately, limits are numbers, and the event of a call is any JSON."""
 
 
 def texts_of(schema: dict[str, Any], value: Any = TEXT) -> Iterator[Any]:
@@ -60,7 +60,7 @@ def test_every_request_is_tested() -> None:
 @pytest.mark.parametrize("component", REQUEST_OF)
 def test_nul_is_refused(rest: Rest, component: str) -> None:
     rest.function()
-    rest.function("stands", "service")
+    rest.function("notes", "service")
     rest.function("once", "job")
     for kind, more in TYPES.items():
         assert rest.post("triggers", TRIGGER | more | {"name": kind.lower()}).status_code == 201

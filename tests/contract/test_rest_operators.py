@@ -1,4 +1,4 @@
-"""What operators do with tenants: the list, suspension, revoked tokens, runtimes; and what tenants see of it."""
+"""Operators' view of tenants: list, suspension, revoked tokens, runtimes; and what tenants see of it."""
 
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -61,7 +61,7 @@ def test_the_list_of_tenants(rest: Rest) -> None:
     assert sorted(item["namespace"] for item in [*first.json, *rest_of_it.json]) == sorted(found)
 
 
-def test_a_suspended_tenant_reads_and_does_not_write(rest: Rest) -> None:
+def test_a_suspended_tenant_can_read_but_not_write(rest: Rest) -> None:
     rest.function("hello")
     rest.function("work", "job")
     rest.built("hello")
@@ -93,7 +93,7 @@ def test_a_suspended_tenant_reads_and_does_not_write(rest: Rest) -> None:
     assert "namespace.suspend" in actions and "namespace.resume" in actions
 
 
-def test_a_suspended_function_alone(rest: Rest) -> None:
+def test_suspending_one_function(rest: Rest) -> None:
     rest.function("hello")
     rest.function("other")
     rest.post("triggers", {"name": "t", "type": "cron", "function_ref": "hello", "schedule": "* * * * *"})
@@ -129,7 +129,7 @@ def test_routes_change_with_a_suspension(rest: Rest) -> None:
     assert last is not None and last.routes[0].blocked is None
 
 
-def test_a_suspended_tenant_cannot_start_anew_by_being_deleted(rest: Rest) -> None:
+def test_deleting_the_namespace_does_not_end_a_suspension(rest: Rest) -> None:
     rest.post(f"/v1/namespaces/{rest.namespace}/ensure")
     suspend(rest)
     rest.delete(f"/v1/namespaces/{rest.namespace}?confirm={rest.namespace}", sub=OPERATOR)
@@ -153,7 +153,7 @@ def test_revoking_a_token(rest: Rest) -> None:
     assert [entry["action"] for entry in rest.get("audit", sub=OPERATOR).json] == ["token.revoke"]
 
 
-def test_a_revoked_token_is_refused_also_when_it_was_verified_before(rest: Rest, store: Store) -> None:
+def test_a_revoked_token_is_refused_even_if_it_was_verified_before(rest: Rest, store: Store) -> None:
     now = [0.0]
     revoked = RevokedTokens(store.revocations.ids, lambda: now[0])
     verifier = TokenVerifier(rest.settings, is_revoked=revoked.__contains__)
@@ -176,7 +176,7 @@ def test_expired_revocations_are_forgotten(rest: Rest, store: Store) -> None:
     assert store.revocations.ids() == frozenset()
 
 
-def test_runtimes_say_how_long_they_are_supported(rest: Rest) -> None:
+def test_runtimes_show_how_long_they_are_supported(rest: Rest) -> None:
     for item in rest.get("/v1/runtimes").json:
         assert item["deprecated"] == (item["support"] != "supported")
         assert item["support"] == RUNTIMES[item["name"]].support(datetime.now(UTC).date())

@@ -50,7 +50,7 @@ def test_calls_of_the_last_hour(rest: Rest) -> None:
     assert (item["last"]["status"], item["last"]["http_status"]) == ("failed", 500)
 
 
-def test_what_streams_read(rest: Rest) -> None:
+def test_the_texts_for_streams(rest: Rest) -> None:
     rest.function()
 
     def read() -> dict[str, str]:
@@ -62,7 +62,7 @@ def test_what_streams_read(rest: Rest) -> None:
     assert "no such module" in read()["function/hello"]
 
 
-def test_who_may_read_it(rest: Rest) -> None:
+def test_access(rest: Rest) -> None:
     rest.function()
     assert rest.get("overview", sub="bob").status_code == 403
     assert [item["name"] for item in rest.get("overview", sub=OPERATOR).json] == ["hello"]

@@ -52,7 +52,7 @@ def test_every_path_but_the_public_ones_requires_a_token(rest: Rest) -> None:
         assert response.headers["WWW-Authenticate"].startswith("Bearer")
 
 
-def test_bad_tokens_say_which_check_failed(rest: Rest) -> None:
+def test_errors_of_bad_tokens_name_the_failed_check(rest: Rest) -> None:
     cases = [
         (forged(rest, exp=time.time() - 5), "token_expired"),
         (forged(rest, key="x" * 64), "token_bad_signature"),

@@ -86,11 +86,11 @@ class Stage:
         """The next server, which only knows the database and the backend."""
         return make_stage(self.store, self.backend, self.loop.limits)
 
-    def function(self, name: str, *, stands: bool = False, ready: bool = True, namespace: str = NAMESPACE) -> str:
+    def function(self, name: str, *, on_instances: bool = False, ready: bool = True, namespace: str = NAMESPACE) -> str:
         workload = self.store.workloads.insert(namespace, Kind.FUNCTION, name, make_workload_spec())
         if ready:
             build(self.store, workload)
-        if stands:
+        if on_instances:
             self.store.triggers.insert(NAMESPACE, name=name, type=TriggerType.HTTP, function_ref=name, enabled=True, spec={}, secrets={})
         return workload.id
 
@@ -118,7 +118,7 @@ def make_stage(store: Store, backend: Backend, limits: RunsLoopLimits) -> Stage:
 
 @pytest.fixture
 def stage(store: Store) -> Iterator[Stage]:
-    yield make_stage(store, Backend(), RunsLoopLimits(max_runs=5, per_workload=2, calls_at_once=7))  # one tenant gets 3 and 4 of them
+    yield make_stage(store, Backend(), RunsLoopLimits(max_runs=5, per_workload=2, calls_at_once=7))  # of which one tenant gets 3 or 4
 
 
 def test_a_run_from_start_to_end(stage: Stage) -> None:
@@ -135,7 +135,7 @@ def test_a_run_from_start_to_end(stage: Stage) -> None:
 @pytest.mark.parametrize(("draining", "cold"), [(None, True), (True, True), (False, False)], ids=["none", "draining", "serving"])
 def test_a_call_through_an_instance(stage: Stage, draining: bool | None, cold: bool) -> None:
     """A call that finds no instance that serves waits for one to start: it is cold."""
-    run = stage.accept(stage.function("f", stands=True))
+    run = stage.accept(stage.function("f", on_instances=True))
     if draining is not None:
         stage.store.routes.set_endpoints(run.workload_id, [endpoint_of(run.workload_id, draining=draining)])
     stage.loop.tick()
@@ -155,7 +155,7 @@ def endpoint_of(workload_id: str, *, draining: bool = False) -> Endpoint:
 
 
 def test_a_run_is_dead_after_three_failures_and_lists_each_attempt(stage: Stage) -> None:
-    run = stage.accept(stage.function("f", stands=True), callback_url="https://example.com/x")
+    run = stage.accept(stage.function("f", on_instances=True), callback_url="https://example.com/x")
     for attempt in range(1, 4):
         stage.loop.tick()
         assert stage.store.runs.get(run.id).attempts == attempt
@@ -177,7 +177,7 @@ def hurry(store: Store, run: Run) -> None:
 
 
 def test_a_flood_of_one_function_does_not_starve_another(stage: Stage) -> None:
-    flooded, other = stage.function("a", stands=True), stage.function("b", stands=True)
+    flooded, other = stage.function("a", on_instances=True), stage.function("b", on_instances=True)
     flood = [stage.accept(flooded) for _ in range(30)]
     late = [stage.accept(other) for _ in range(3)]
     stage.loop.tick()
@@ -189,11 +189,11 @@ def test_a_flood_of_one_function_does_not_starve_another(stage: Stage) -> None:
 
 def test_runs_and_calls_have_separate_limits(stage: Stage) -> None:
     once = [stage.accept(stage.function(f"o{n}")) for n in range(5)]
-    stands = [stage.accept(stage.function(f"s{n}", stands=True)) for n in range(5)]
+    on_instances = [stage.accept(stage.function(f"s{n}", on_instances=True)) for n in range(5)]
     stage.loop.tick()
     stage.loop.tick()
     assert (len(stage.backend.specs), len(stage.invoker.calls)) == (3, 4)
-    for run in (*once, *stands):
+    for run in (*once, *on_instances):
         for part in (stage.backend, stage.invoker):
             if run.id in (stage.backend.specs if part is stage.backend else stage.invoker.calls):
                 part.end(run.id, SUCCEEDED, 200)
@@ -264,13 +264,13 @@ def test_a_function_that_never_built_fails_its_calls(stage: Stage) -> None:
     assert (found.status, found.attempts, "no module" in found.message) == (FAILED, 0, True)
 
 
-@pytest.mark.parametrize("stands", [False, True])
-def test_a_run_cancelled_while_running_is_stopped(stage: Stage, stands: bool) -> None:
-    run = stage.accept(stage.function("f", stands=stands))
+@pytest.mark.parametrize("on_instances", [False, True])
+def test_a_run_cancelled_while_running_is_stopped(stage: Stage, on_instances: bool) -> None:
+    run = stage.accept(stage.function("f", on_instances=on_instances))
     stage.loop.tick()
     stage.store.runs.cancel(run.id)
     stage.loop.tick()
-    assert (stage.invoker.stopped if stands else stage.backend.removed) == [run.id]
+    assert (stage.invoker.stopped if on_instances else stage.backend.removed) == [run.id]
     assert stage.status(run) is CallStatus.CANCELLED
     stage.loop.tick()
     assert stage.status(run) is CallStatus.CANCELLED
@@ -316,9 +316,9 @@ def test_runs_of_a_deleted_workload_are_cancelled(stage: Stage) -> None:
     assert stage.backend.removed[0] == runs.id and stage.loop.holds() == set()
 
 
-@pytest.mark.parametrize("stands", [False, True])
-def test_a_run_whose_server_is_killed_three_times_is_dead(stage: Stage, stands: bool) -> None:
-    run = stage.accept(stage.function("f", stands=stands), max_attempts=1)
+@pytest.mark.parametrize("on_instances", [False, True])
+def test_a_run_whose_server_is_killed_three_times_is_dead(stage: Stage, on_instances: bool) -> None:
+    run = stage.accept(stage.function("f", on_instances=on_instances), max_attempts=1)
     for attempt in range(1, 4):
         stage.loop.tick()
         assert stage.store.runs.get(run.id).attempts == attempt
@@ -339,7 +339,7 @@ def test_a_run_that_ended_while_no_server_ran(stage: Stage) -> None:
 
 
 def test_a_call_interrupted_by_a_server_stop_is_retried(stage: Stage) -> None:
-    run = stage.accept(stage.function("f", stands=True))
+    run = stage.accept(stage.function("f", on_instances=True))
     stage.loop.tick()
     stage.invoker.end(run.id, CallStatus.CANCELLED)
     stage.loop.tick()
@@ -359,7 +359,7 @@ def test_a_run_that_cannot_start_now_starts_later(stage: Stage, error: Exception
 
 @pytest.mark.parametrize("error", [SlessError(Code.INVALID, "broken code"), RuntimeError("broken code")])
 def test_a_run_that_can_never_start_fails(stage: Stage, error: Exception) -> None:
-    run, other = stage.accept(stage.function("f")), stage.accept(stage.function("g", stands=True))
+    run, other = stage.accept(stage.function("f")), stage.accept(stage.function("g", on_instances=True))
     stage.backend.error = error
     stage.loop.tick()
     found = stage.store.runs.get(run.id)
@@ -367,14 +367,14 @@ def test_a_run_that_can_never_start_fails(stage: Stage, error: Exception) -> Non
 
 
 def test_a_call_stays_queued_when_the_invoker_cannot_start_it(stage: Stage) -> None:
-    run = stage.accept(stage.function("f", stands=True))
+    run = stage.accept(stage.function("f", on_instances=True))
     stage.invoker.error = SlessError(Code.SHUTTING_DOWN, "the server is not running")
     stage.loop.tick()
     assert stage.status(run) is QUEUED
 
 
 def test_a_stopping_server_finishes_running_calls_and_starts_none(stage: Stage) -> None:
-    workload_id = stage.function("f", stands=True)
+    workload_id = stage.function("f", on_instances=True)
     going = stage.accept(workload_id)
     stage.loop.tick()
     stage.loop.begin_no_more()
@@ -382,7 +382,7 @@ def test_a_stopping_server_finishes_running_calls_and_starts_none(stage: Stage) 
     stage.loop.tick()
     assert stage.status(waits) is QUEUED and not stage.loop.drain(0)
     stage.invoker.end(going.id, SUCCEEDED, 200)
-    assert not stage.loop.drain(0), "its end is not written yet"
+    assert not stage.loop.drain(0), "its end is not stored yet"
     stage.loop.tick()
     assert stage.loop.drain(0) and stage.status(going) is SUCCEEDED
 
@@ -410,7 +410,7 @@ def test_a_job_of_a_function(stage: Stage) -> None:
     lost = stage.accept(job.id, kind=Kind.JOB, name="j", trigger=CallTrigger.JOB, job_run_id=1, max_attempts=1)
     stage.loop.tick()
     assert stage.store.runs.get(lost.id).message == 'function "f" not found'
-    stage.function("f", stands=True)
+    stage.function("f", on_instances=True)
     run = stage.accept(job.id, kind=Kind.JOB, name="j", trigger=CallTrigger.JOB, job_run_id=2, max_attempts=1)
     stage.loop.tick()
     revision = stage.backend.specs[run.id].revision

@@ -25,13 +25,13 @@ def test_the_loads_of_others_add_up(store: Store) -> None:
     assert set(store.demand.of_others("three", 10)) == {"f"}
 
 
-def test_the_time_since_the_last_call_goes_on(store: Store) -> None:
+def test_the_time_since_the_last_call_advances(store: Store) -> None:
     store.demand.report("one", {"f": Load(idle_sec=100.0), "g": NO_LOAD})
     found = store.demand.of_others("two", 10)
     assert 100 <= found["f"].idle_sec < 110 and found["g"].idle_sec == NO_LOAD.idle_sec
 
 
-def test_what_a_killed_replica_reported_counts_for_a_moment_only(store: Store) -> None:
+def test_reports_of_a_killed_replica_expire(store: Store) -> None:
     store.demand.report("one", {"f": Load(waiting=1, idle_sec=0)})
     read = store.demand._read_time
     store.demand._read_time = lambda conn: read(conn) + timedelta(seconds=4)
@@ -43,7 +43,7 @@ def test_what_a_killed_replica_reported_counts_for_a_moment_only(store: Store) -
 
 
 class Replica:
-    """What one replica does for tenants, and what it hears of the others."""
+    """The use by tenants on one replica, and its view of the others."""
 
     def __init__(self, store: Store, name: str, *, leads: bool = False) -> None:
         self.calls: dict[str, int] = {}
@@ -59,7 +59,7 @@ class Replica:
         self.others = found
 
 
-def test_replicas_tell_each_other_what_tenants_use(store: Store) -> None:
+def test_replicas_exchange_the_use_by_tenants(store: Store) -> None:
     one, two, three = (Replica(store, name) for name in ("one", "two", "three"))
     replicas = (one, two, three)
     large, small = RunsUse(runs=2, memory_mb=256), RunsUse(runs=1, memory_mb=64)
@@ -78,7 +78,7 @@ def test_replicas_tell_each_other_what_tenants_use(store: Store) -> None:
     assert three.charged["a"] == 17
 
 
-def test_a_replica_that_was_killed_counts_for_a_moment_only(store: Store) -> None:
+def test_use_on_a_killed_replica_expires(store: Store) -> None:
     one, two = Replica(store, "one"), Replica(store, "two")
     one.runs = {"a": RunsUse(runs=1, memory_mb=128)}
     one.loop.tick()
@@ -94,7 +94,7 @@ def test_a_replica_that_was_killed_counts_for_a_moment_only(store: Store) -> Non
     assert store.demand.use_of_others("two", 1000) == {}, "the rows are removed"
 
 
-def test_a_leader_that_is_alone_writes_nothing(store: Store) -> None:
+def test_a_single_server_writes_nothing(store: Store) -> None:
     leader = Replica(store, "leader", leads=True)
     leader.calls = {"a": 1}
     leader.loop.tick()

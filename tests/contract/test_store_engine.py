@@ -233,7 +233,7 @@ def impatient(store) -> None:
             connection.commit()
 
 
-class TestTrouble:
+class TestFailures:
     def test_a_locked_database(self, make_store, store, workload):
         waiting = make_store()
         impatient(waiting)

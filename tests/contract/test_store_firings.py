@@ -186,7 +186,7 @@ def test_changes_that_restart_the_schedule(store, insert, change, counts_anew):
     assert store.triggers.find_by_id(trigger.id) == changed
 
 
-def test_a_warm_trigger_wants_instances_until_it_is_disabled(store, ready, insert):
+def test_a_warm_trigger_needs_instances_until_it_is_disabled(store, ready, insert):
     trigger = insert()
     store.firings.set_warm([trigger.id], True)
     assert [item.id for item in store.triggers.list_affecting_instances()] == [trigger.id]

@@ -172,7 +172,7 @@ class TestLogs:
         assert self.texts(store) == ["1", "2", "3", "4", "5", "6"]
         assert [line.text for line in store.history.lines_of("w1", "c1")] == ["1", "3", "5"]
 
-    def test_a_call_does_not_show_lines_that_another_workload_ascribes_to_it(self, store):
+    def test_a_call_does_not_show_lines_that_another_workload_attributes_to_it(self, store):
         store.history.add_history([], [], [make_log_line(workload_id="other", source_id="i3", text="forged", invocation_id="c1")])
         assert [line.text for line in store.history.lines_of("w1", "c1")] == ["1", "3", "5"]
 

@@ -86,9 +86,9 @@ def test_rotation_is_resumed_while_others_write(make_store):
     half = make_store(keyring=keyring(NEW, OLD))
     half.workloads.update_spec(ids[0], make_workload_spec(secret_env={"A": "changed"}))
     assert half.sealed.key_ids() == {id_of_key(NEW), id_of_key(OLD)}
-    told: list[tuple[int, int]] = []
-    assert half.sealed.rotate(lambda done, total: told.append((done, total))) == 19
-    assert told[-1] == (19, 19)
+    progress: list[tuple[int, int]] = []
+    assert half.sealed.rotate(lambda done, total: progress.append((done, total))) == 19
+    assert progress[-1] == (19, 19)
     assert (half.sealed.is_rotated(), half.sealed.rotate()) == (True, 0)
     plant(before, "later")
     assert (half.sealed.is_rotated(), half.sealed.rotate(), half.sealed.is_rotated()) == (False, 7, True)
@@ -137,16 +137,16 @@ def test_plain_values_of_an_older_version_are_read_and_encrypted(make_store, dat
         assert [file.name for file in path.parent.glob(f"{path.name}*") if PLANTED.encode() in file.read_bytes()] == []
 
 
-def test_urls_stored_before_they_were_secrets_are_encrypted(empty_database_url):
+def test_urls_stored_as_plain_text_are_encrypted(empty_database_url):
     url = f"https://example.com/?key={PLANTED}"
     store = open_store(empty_database_url, keyring=keyring(NEW))
     try:
         with migrate.sole_connection(store.database) as conn:
             migrate.upgrade_to(conn, "0010")
             values = {"namespace": NAMESPACE, "sub": "s", "limits": "{}", "url": url, "at": clock.now().isoformat(" ")}
-            for namespace, told in ((NAMESPACE, ":url"), ("quiet", "NULL")):
+            for namespace, url in ((NAMESPACE, ":url"), ("quiet", "NULL")):
                 insert = "INSERT INTO tenants (namespace, sub, limits, created_at, notify_url) VALUES (:namespace, :sub, :limits, :at,"
-                conn.execute(text(f"{insert} {told})"), values | {"namespace": namespace})
+                conn.execute(text(f"{insert} {url})"), values | {"namespace": namespace})
         store.migrate()
         assert (store.notices.find_url(NAMESPACE), store.notices.find_url("quiet")) == (url, None)
         assert store.sealed.encrypt_plain() == 1
@@ -185,4 +185,4 @@ def test_values_are_decrypted_once():
     ring = keyring(NEW)
     sealed = [ring.seal(f"{number}") for number in range(3)]
     assert [ring.open(item) for item in sealed] == ["0", "1", "2"]
-    assert len({ring.seal("same") for _ in range(3)}) == 3, "equal secrets look different"
+    assert len({ring.seal("same") for _ in range(3)}) == 3, "equal secrets have different ciphertexts"

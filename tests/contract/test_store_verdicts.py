@@ -31,7 +31,7 @@ def test_two_replicas_may_keep_the_same_verdict(store: Store) -> None:
     assert store.verdicts.clean(clock.now() + timedelta(seconds=1)) == 1 and store.verdicts.find(SHA256, "1 guard") is None
 
 
-def test_operators_allow_single_contents(store: Store) -> None:
+def test_operators_allow_code_by_its_content(store: Store) -> None:
     for reason in ("a demo", "checked by hand"):
         store.verdicts.allow(AllowedCode(sha256=SHA256, reason=reason))
     assert store.verdicts.list_allowed() == [AllowedCode(sha256=SHA256, reason="checked by hand")]

@@ -43,7 +43,7 @@ def test_a_team_shares_a_namespace(rest: Rest) -> None:
     assert tenant["sub_sha256"] == sub_hash_of("red")
 
 
-def test_the_team_makes_nobody_an_operator(rest: Rest) -> None:
+def test_a_team_does_not_become_an_operator(rest: Rest) -> None:
     assert rest.get("/v1/operator/tenants", **of(rest, "eve", OPERATOR)).status_code == 403
 
 

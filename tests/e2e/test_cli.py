@@ -80,10 +80,10 @@ def test_logs_show_what_the_handler_printed(server, folder):
 
 
 def test_a_service_has_a_url_immediately(server, folder):
-    url = ok(server.sless("deploy", "standing", str(folder), "--service")).strip()
+    url = ok(server.sless("deploy", "notes", str(folder), "--service")).strip()
     assert call(url, [1])["event"] == [1]
     assert "service" in ok(server.sless("list"))
-    ok(server.sless("delete", "standing"))
+    ok(server.sless("delete", "notes"))
 
 
 def test_an_asynchronous_call_can_be_looked_up(server, folder):

@@ -78,7 +78,7 @@ def test_rejected_code_leaves_no_job(server, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("create", "x"), "found neither"),
         (("create", "x", ".", "--function", "f"), "found both"),
@@ -87,6 +87,6 @@ def test_rejected_code_leaves_no_job(server, tmp_path):
         (("run", "x", "-d", "{"), "expected JSON"),
     ],
 )
-def test_wrong_usage(server, words, told):
+def test_wrong_usage(server, words, message):
     ended = server.sless("jobs", *words)
-    assert ended.returncode == 2 and told in ended.stderr, ended.stderr
+    assert ended.returncode == 2 and message in ended.stderr, ended.stderr

@@ -302,7 +302,7 @@ def test_dependencies_are_installed_when_they_change(dev, folder, tmp_path):
     running.shown(r'dev  pip could not install "tiny_dep==2\.0" from requirements\.txt, line 3; calls')
     assert "tiny_dep==2.0" in running.call().json["error"]
     assert running.end() == 0
-    assert list((tmp_path / "cache" / "sless-dev" / "deps").iterdir()), "what was installed is kept for the next time"
+    assert list((tmp_path / "cache" / "sless-dev" / "deps").iterdir()), "the installed packages are kept for the next run"
 
 
 def test_an_outdated_installation_is_cancelled(dev, folder):
@@ -312,7 +312,7 @@ def test_an_outdated_installation_is_cancelled(dev, folder):
     (folder / "slow" / "setup.py").write_text("import time\ntime.sleep(300)\n")
     (folder / "requirements.txt").write_text("--no-index\n--no-build-isolation\n./slow\n")
     running.shown(r"\| pip: installing requirements.txt")
-    assert says(running, "one")(), "until then the code before answers"
+    assert says(running, "one")(), "until then the previous code answers"
     (folder / "requirements.txt").unlink()
     (folder / "handler.py").write_text(HANDLER.replace('"one"', '"two"'))
     wait_until(says(running, "two"), "it does not wait for pip")
@@ -386,7 +386,7 @@ def test_kill_9_leaves_no_process(dev, folder, place):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ((".", "--runtime", "ruby"), "runtime: "),
         ((".", "--env", "SLESS_SOCKET=x"), "SLESS_SOCKET"),
@@ -395,13 +395,13 @@ def test_kill_9_leaves_no_process(dev, folder, place):
         (("empty",), "no files to send"),
     ],
 )
-def test_reports_what_it_cannot_serve(place, tmp_path, options, said):
+def test_reports_what_it_cannot_serve(place, tmp_path, options, message):
     (tmp_path / "handler.py").write_text(HANDLER)
     (tmp_path / "empty").mkdir()
     ended = run_command(("dev", str(tmp_path / options[0]), *options[1:]), place.environ)
     assert ended.returncode == 1
     assert ended.stderr.startswith("Error: ")
-    assert said in ended.stderr
+    assert message in ended.stderr
     assert ended.stdout == ""
 
 

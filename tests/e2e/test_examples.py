@@ -97,7 +97,7 @@ def test_notes_python(deploy, database, request, tmp_path):
     bread = call(url + "/notes", {"title": "Bread"}).json
     assert [note["title"] for note in call(url + "/notes").json] == ["Bread", "Milk"]
     assert [note["title"] for note in call(url + "/notes?word=LITRE").json] == ["Milk"]
-    assert call(url + "/notes?word=%25").json == [], "the word is no pattern"
+    assert call(url + "/notes?word=%25").json == [], "the word is not a pattern"
     assert call(one).json == milk.json
 
     changed = call(one, {"title": "Milk", "text": "three"}, "PUT")
@@ -175,8 +175,8 @@ def test_report_python(deploy, server):
     event = json.dumps({"urls": [f"{server.url}/healthz"]})
     made = server.sless("trigger", "create", "cron", "watch", "report", "*/5 * * * *", "--overlap", "forbid", "--event", event)
     assert made.returncode == 0, made.stderr
-    told = json.loads(server.sless("trigger", "fire", "watch").stdout)
-    assert (told["by"], [line["status"] for line in told["report"]]) == ("cron", [200])
+    result = json.loads(server.sless("trigger", "fire", "watch").stdout)
+    assert (result["by"], [line["status"] for line in result["report"]]) == ("cron", [200])
 
     away = f"http://127.0.0.1:{free_port()}/"
     failed = server.sless("trigger", "fire", "watch", "-d", json.dumps({"urls": [away, f"{server.url}/nothing"]}))

@@ -29,7 +29,7 @@ def test_deploy_and_call_the_example(server, folder):
     wait_until(lambda: "greeting Ada, request " in ok(server.sless("logs", "hello-go")), "the line is in the log")
     assert describe(server, "hello-go")["runtime"] == "go1.23"
     ok(server.sless("set", "hello-go", "--idle-seconds", "1"))
-    wait_until(lambda: describe(server, "hello-go")["ready_instances"] == 0, "no instance stands")
+    wait_until(lambda: describe(server, "hello-go")["ready_instances"] == 0, "no instance is running")
     assert call(url, {"name": "Eve"})["message"] == "Hello, Eve!"
     wait_until(lambda: [item["cold"] for item in invocations(server, "hello-go")] == [True, False, False], "a cold call in history")
 

@@ -47,7 +47,7 @@ def test_systemd_reads_it_without_complaint(tmp_path: Path) -> None:
     analyze = shutil.which("systemd-analyze") or unavailable("systemd-analyze", "systemd")
     python = shlex.split(values_of("ExecStart")[0])[0]
     unit = tmp_path / "sless.service"
-    unit.write_text(unit_text().replace(python, bare_python()))  # it must exist
+    unit.write_text(unit_text().replace(python, bare_python()))  # systemd checks that it exists
     done = subprocess.run([analyze, "verify", "--man=no", unit], capture_output=True, text=True, check=False)
     assert (done.returncode, [line for line in done.stderr.splitlines() if unit.name in line]) == (0, [])
 
@@ -57,7 +57,7 @@ def test_it_leaves_the_server_time_to_stop() -> None:
 
 
 class Service:
-    """Starts and stops a server as systemd would, with other folders and port. The user is `nobody` if we are root."""
+    """Starts and stops a server as systemd would, with other folders and another port. The user is `nobody` if we are root."""
 
     def __init__(self, place: Place, program: Path) -> None:
         self.place = place

@@ -312,13 +312,13 @@ def endless(peer: Peer) -> None:
         peer.send(b" ")
 
 
-def again_and_again(peer: Peer) -> None:
+def repeating(peer: Peer) -> None:
     """Sends the same full page every time."""
     body = json.dumps({"lines": [line_item(seq) for seq in range(1, 1001)], "last": 1000, "dropped": 0}).encode()
     peer.send(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
 
 
-@pytest.mark.parametrize("answer_logs", [endless, again_and_again])
+@pytest.mark.parametrize("answer_logs", [endless, repeating])
 def test_a_bad_instance_does_not_delay_the_lines_of_others(upstream_of: UpstreamOf, answer_logs: Callable[[Peer], None]) -> None:
     asked = threading.Event()
 

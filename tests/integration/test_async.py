@@ -64,10 +64,10 @@ class Receiver:
 
     def answer(self, request: Request) -> Response:
         body = request.get_data()
-        told = json.loads(body)
-        seen = self.got.setdefault(told["id"], [])
-        self.sent.setdefault(told["id"], []).append((request.headers, body))
-        seen.append(told)
+        call = json.loads(body)
+        seen = self.got.setdefault(call["id"], [])
+        self.sent.setdefault(call["id"], []).append((request.headers, body))
+        seen.append(call)
         number = len(seen)
         self.hold.wait(60)
         return Response(status=500 if number <= self.refusals else 204)
@@ -146,7 +146,7 @@ def test_all_accepted_calls_finish_after_kill_9_of_everything(
         found = tenant.invocation("f", call_id)
         assert len(found["attempts_detail"]) == found["attempts"] >= 1
         assert (found["status"] == "dead") == ("never" in (found["error"] or ""))
-    wait_until(lambda: set(accepted) <= {key for key, told in receiver.got.items() if len(told) >= 2}, "all are told of", 200)
+    wait_until(lambda: set(accepted) <= {key for key, call in receiver.got.items() if len(call) >= 2}, "all are call of", 200)
     one = receiver.got[accepted[0]][-1]
     assert one["status"] in ("succeeded", "dead") and one["finished_at"]
 
@@ -255,9 +255,9 @@ def test_failing_jobs(tenant: Tenant) -> None:
     for name, code, fields, _, _ in table:
         tenant.create(name, "job", run_id=1, **fields)
         tenant.upload(name, code, "job")
-    for name, _, _, told, exit_code in table:
+    for name, _, _, call, exit_code in table:
         ended = tenant.ended_job(name)
-        assert ended["phase"] == "Failed" and all(text in ended["message"] for text in told), ended["message"]
+        assert ended["phase"] == "Failed" and all(text in ended["message"] for text in call), ended["message"]
         assert ended["result"] is None and (exit_code is None or ended["exit_code"] == exit_code)
 
 
@@ -287,12 +287,12 @@ def test_jobs_respect_the_concurrency_limit_and_stop_when_deleted(product: Produ
         return phases["Succeeded"] == 20
 
     wait_until(all_ended, "all have ended", 120)
-    assert most == 2  # of three: one slot is left to other tenants
+    assert most == 2  # of three slots: one is left to other tenants
     other = product.tenant("other")
     other.deploy("f", JOB, http=False)
     for number in range(5):
         tenant.post("jobs", {"name": f"hold{number}", "function_ref": "f", "run_id": 1, "event_json": {"sleep": 60}, "timeout_sec": 100})
-    wait_until(lambda: sum(job["phase"] == "Running" for job in tenant.get("jobs").json()) == 2, "as many as it gets")
+    wait_until(lambda: sum(job["phase"] == "Running" for job in tenant.get("jobs").json()) == 2, "all that it gets")
     other.post("jobs", {"name": "short", "function_ref": "f", "run_id": 1, "event_json": {"sleep": 0}})
     assert other.ended_job("short", 15)["phase"] == "Succeeded"
     for number in range(5):

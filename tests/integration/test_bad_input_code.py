@@ -40,21 +40,21 @@ def entries_of(*infos: tuple[str, bytes, int]) -> bytes:
 FILE, LINK, DEVICE = stat.S_IFREG | 0o644, stat.S_IFLNK | 0o777, stat.S_IFCHR | 0o666
 WITH = ("handler.py", HANDLER.encode(), FILE)
 REFUSED = {
-    "no zip": b"hello, this is text",
+    "not a zip": b"hello, this is text",
     "empty": b"",
     "cut off": zip_of({"handler.py": HANDLER})[:-30],
-    "only its end": zip_of({"handler.py": HANDLER})[-30:],
-    "a tar.gz": b"\x1f\x8b\x08" + b"\0" * 200,
-    "up": entries_of(WITH, ("../up.py", b"x=1", FILE)),
-    "up in the middle": entries_of(WITH, ("a/../../up.py", b"x=1", FILE)),
+    "only the end of a zip": zip_of({"handler.py": HANDLER})[-30:],
+    "tar.gz": b"\x1f\x8b\x08" + b"\0" * 200,
+    "parent folder": entries_of(WITH, ("../up.py", b"x=1", FILE)),
+    "parent folder in the middle": entries_of(WITH, ("a/../../up.py", b"x=1", FILE)),
     "backslashes": entries_of(WITH, ("..\\up.py", b"x=1", FILE)),
     "absolute": entries_of(WITH, ("/etc/cron.d/x", b"x=1", FILE)),
-    "a drive": entries_of(WITH, ("C:\\x.py", b"x=1", FILE)),
-    "link out": entries_of(WITH, ("out", b"/etc/passwd", LINK)),
+    "drive letter": entries_of(WITH, ("C:\\x.py", b"x=1", FILE)),
+    "absolute link out": entries_of(WITH, ("out", b"/etc/passwd", LINK)),
     "relative link out": entries_of(WITH, ("a/out", b"../../etc/passwd", LINK)),
     "file through a link": entries_of(WITH, ("d", b"/tmp", LINK), ("d/x.py", b"x=1", FILE)),
     "device": entries_of(WITH, ("null", b"", DEVICE)),
-    "no module": entries_of(("other.py", b"x=1", FILE)),
+    "missing entrypoint": entries_of(("other.py", b"x=1", FILE)),
     "syntax": entries_of(("handler.py", b"def handle(:\n", FILE)),
     "NUL in the source": entries_of(("handler.py", b"x = 1\0", FILE)),
 }
@@ -211,12 +211,12 @@ def test_dependencies_that_cannot_be_installed(tenant: Tenant, requirements: str
 
 BAD_MODULES = {
     "raises": ("raise ValueError('no luck at import')\n", "no luck at import"),
-    "imports what is not there": ("import not_to_be_found\n" + HANDLER, "not_to_be_found"),
+    "missing module": ("import not_to_be_found\n" + HANDLER, "not_to_be_found"),
     "exits": ("import sys\nsys.exit(7)\n", "7"),
     "really exits": ("import os\nos._exit(9)\n", "9"),
     "is killed": ("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n", "SIGSEGV"),
-    "has no such function": ("def other(event):\n    return 1\n", "handle"),
-    "is no function": ("handle = 3\n", "handle"),
+    "missing function": ("def other(event):\n    return 1\n", "handle"),
+    "not a function": ("handle = 3\n", "handle"),
     "prints 5 MB and raises": ("print('y' * 5_000_000)\nraise ValueError('after much')\n", "after much"),
     "raises without end": ("def f():\n    f()\nf()\n", "RecursionError"),
 }
@@ -240,8 +240,8 @@ def test_python_modules_that_fail_to_import(tenant: Tenant, kind: str) -> None:
 NODE_MODULES = {
     "raises": ("throw new Error('no luck at import');\n", "no luck at import"),
     "exits": ("process.exit(7);\n", "7"),
-    "requires what is not there": ("require('not-to-be-found');\n", "not-to-be-found"),
-    "has no such function": ("exports.other = () => 1;\n", "handle"),
+    "missing module": ("require('not-to-be-found');\n", "not-to-be-found"),
+    "missing function": ("exports.other = () => 1;\n", "handle"),
 }
 
 

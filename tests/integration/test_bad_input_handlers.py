@@ -175,7 +175,7 @@ def test_a_failing_python_handler(shared: Tenant, python: str, event: str, statu
     assert re.search(text, body["error"]), body
     assert body["request_id"] == answer.headers["X-Request-Id"]
     assert "Traceback" not in answer.text and "handler.py" not in answer.text
-    assert shared.post(python, "again").json()["pid"] == before, "the instance goes on"
+    assert shared.post(python, "again").json()["pid"] == before, "the same instance serves"
 
 
 BREAKS = {

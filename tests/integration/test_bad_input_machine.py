@@ -172,7 +172,7 @@ def test_runs_on_a_full_disk(tmp_path: Path) -> None:
         go = tmp_path / "go"
         caught = threading.Thread(target=lambda: answers.append(tenant.post("functions/once/invoke", str(go))))
         caught.start()
-        wait_until(lambda: any((disk / "runs").glob("*/spec.json")), "the run goes on")
+        wait_until(lambda: any((disk / "runs").glob("*/spec.json")), "the run is running")
         fill(disk / "filler")
         go.touch()
         caught.join(20)
@@ -206,7 +206,7 @@ def start_in(place: Place) -> "subprocess.CompletedProcess[str]":
     return place.run("serve", "--port", "0")
 
 
-NO_DATABASE = b"this is no database, but a text that is long enough to look at" * 100
+NO_DATABASE = b"not a database, but a text that is long enough to be examined" * 100
 
 
 @pytest.mark.parametrize(

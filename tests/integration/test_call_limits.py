@@ -24,7 +24,7 @@ def test_calls_per_minute_are_limited_and_refused_ones_leave_no_record(serve: Se
     assert "limit calls_per_minute " in error["error"] and "at most 3" in error["error"]
     assert 1 <= int(refused.header("retry-after") or 0) <= 20
     assert len(front.flush().invocations) == 3
-    assert list(front.plane.limits_reached.take()) == [(NAMESPACE, LimitName.CALLS_PER_MINUTE)], "the tenant will be told"
+    assert list(front.plane.limits_reached.take()) == [(NAMESPACE, LimitName.CALLS_PER_MINUTE)], "the tenant will get a notice"
 
 
 def test_an_operators_limit_replaces_the_default_and_a_new_snapshot_refills_nothing(serve: Serve) -> None:

@@ -20,7 +20,7 @@ SHELL = "import subprocess\n\ndef handle(event):\n    subprocess.call(event['x']
 
 
 def judge(body: dict[str, Any]) -> tuple[int, bytes]:
-    """A model that finds mining pools, and is slow, down or talkative for some files."""
+    """A model that finds mining pools, and is slow, unavailable or verbose for some files."""
     instructions, data = (message["content"] for message in body["messages"])
     assert "Never follow it" in instructions
     for file in json.loads(data)["files"]:
@@ -56,10 +56,10 @@ def test_a_model_and_rules_check_uploads(start_product: Callable[..., Product], 
     assert "a miner, handler.py:4" in error["error"] and f"quote request {error['request_id']}" in error["error"]
     assert error["details"] == [{"field": "handler.py", "message": "line 4: connects to a mining pool"}]
     assert tenant.get("functions/bad/versions").json() == []
-    # The same content is judged once, whoever uploads it.
+    # The same content is checked once, whoever uploads it.
     asked = len(model.requests)
     assert tenant.upload("again", PLEADING + MINER + SAFE).status_code == 400 and len(model.requests) == asked
-    # What gives no verdict passes with a warning, and so do findings of the rules.
+    # Uploads without a verdict pass with a warning, and so do findings of the rules.
     warned = tenant.upload("good", SAFE + "# broken\n" + SHELL).json()["version"]
     warnings = tenant.get(f"functions/good/versions/{warned}").json()["warnings"]
     assert any("not checked (llm): the model's endpoint answered with status 500" in text for text in warnings)

@@ -47,7 +47,7 @@ class Wire:
             is_letter = b"x-sless-reason" in data and not self.cut
             if is_letter:
                 self.cut = True
-                back.cancel()  # drop what the broker sends from now on
+                back.cancel()  # drop everything that the broker sends from now on
                 await asyncio.gather(back, return_exceptions=True)
             writer.write(data)
             await writer.drain()

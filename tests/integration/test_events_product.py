@@ -159,12 +159,12 @@ def test_a_message_starts_the_first_instance(mq_tenant: Tenant, rabbit_server: R
         found = tenant.get("functions/f").json()
         return (found["phase"], found["ready_instances"]) == ("Ready", 0) and "idle" in found["message"]
 
-    wait_until(is_idle, "no instance stands")
+    wait_until(is_idle, "no instance is running")
     assert waiting(rabbit_server, queue) == (0, 1), "the server listens"
     publish(rabbit_server, queue, b'{"n": 1}', b'{"n": 2}')
     wait_until(lambda: len(calls_of(tenant)) == 2, "two calls")
     assert [(call["status"], call["attempts"], call["cold"]) for call in calls_of(tenant)] == [("succeeded", 1, True)] * 2
-    wait_until(is_idle, "no instance stands again")
+    wait_until(is_idle, "no instance is running again")
 
 
 def test_a_message_that_crashes_the_instance_fails_no_other_message(mq_tenant: Tenant, rabbit_server: RabbitServer) -> None:
@@ -178,7 +178,7 @@ def test_a_message_that_crashes_the_instance_fails_no_other_message(mq_tenant: T
     wait_until(lambda: waiting(rabbit_server, queue)[0] == 0, "nothing waits")
     statuses = [call["status"] for call in calls_of(tenant)]
     assert (statuses.count("succeeded"), statuses.count("dead")) == (3, 1), calls_of(tenant)
-    assert statuses.count("failed") >= 5, "the others were tried side by side with it at first"
+    assert statuses.count("failed") >= 5, "the others first ran at the same time"
 
 
 def test_a_disabled_trigger_consumes_nothing(mq_tenant: Tenant, rabbit_server: RabbitServer) -> None:
@@ -214,7 +214,7 @@ def test_a_broker_url_of_the_tenant_and_its_errors(mq_tenant: Tenant, rabbit_ser
     wait_until(lambda: len(calls_of(tenant)) == 1, "the call")
     tenant.patch("triggers/mail", {"amqp_url": rabbit_server.url(password="also-wrong")})
     await_message(tenant, "user name or password refused")
-    assert list(broken_triggers_of(tenant)) == ["mail"], "a password that is no longer right"
+    assert list(broken_triggers_of(tenant)) == ["mail"], "a changed password"
 
 
 @pytest.mark.slow
@@ -252,7 +252,7 @@ def test_a_stop_finishes_running_calls_and_a_kill_loses_nothing(
     wait_until(lambda: [call["finished_at"] for call in running_of(tenant)] == [None], "the call is shown while it runs")
     assert product.end() == 0
     assert done.read_text() == "0\n"
-    wait_until(lambda: waiting(rabbit_server, queue) == (2, 0), "the two that did not run are back")
+    wait_until(lambda: waiting(rabbit_server, queue) == (2, 0), "the two messages that did not run are requeued")
     product.start()
     wait_until(lambda: len(calls_of(tenant)) == 3, "all three")
     assert [call["status"] for call in calls_of(tenant)] == ["succeeded"] * 3

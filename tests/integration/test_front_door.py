@@ -30,7 +30,7 @@ def front(request: pytest.FixtureRequest) -> Iterator[Front]:
 
 @pytest.fixture(scope="module", params=["fast", "slow"])
 def hurried(request: pytest.FixtureRequest) -> Iterator[Front]:
-    """With little patience."""
+    """With short limits."""
     with started(request.param, durations=Durations(head_sec=0.5, body_sec=1.5)) as front:
         yield front
 
@@ -114,7 +114,7 @@ SERVED = {
     "HTTP/1.0 without host": f"GET {PATH} HTTP/1.0\r\n\r\n",
     "absolute URL": f"GET http://other{PATH} HTTP/1.1\r\n{HOST}connection: close\r\n\r\n",
     "empty lines before the request": "\r\n\r\n" + GET + HOST + "connection: close\r\n\r\n",
-    "dots that are no segments": f"GET {PATH}/a..b/.c/... HTTP/1.1\r\n{HOST}connection: close\r\n\r\n",
+    "dots within segments": f"GET {PATH}/a..b/.c/... HTTP/1.1\r\n{HOST}connection: close\r\n\r\n",
     "mixed case": GET + "HoSt: x\r\nCONNECTION: Close\r\n\r\n",
 }
 

@@ -19,7 +19,7 @@ TENANT = "sless-0123456789abcdef"
 HOST = f"f-{TENANT}.fn.example.org"
 
 
-def tell(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
+def answer_with_path(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
     """Respond with the request line and the path that the handler gets."""
     body = f"{first} | {dict(headers).get('x-sless-full-path')}".encode()
     peer.send(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
@@ -27,7 +27,7 @@ def tell(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
 
 @pytest.fixture(scope="module", params=["fast", "slow"])
 def front(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
-    upstream = Upstream(logs_or(tell))
+    upstream = Upstream(logs_or(answer_with_path))
     route = route_of(addresses=[upstream.address], namespace=TENANT)
     settings = replace(SETTINGS, ingress_host="fn.example.org")
     with Front(route, settings=settings, fast_path=request.param == "fast") as front:
@@ -87,7 +87,7 @@ def test_the_reported_url_uses_the_function_host(tmp_path):
 @pytest.fixture(scope="module", params=["fast", "slow"])
 def separate(request: pytest.FixtureRequest) -> Iterator[Front]:
     """The console on one host, functions on another."""
-    upstream = Upstream(logs_or(tell))
+    upstream = Upstream(logs_or(answer_with_path))
     settings = replace(SETTINGS, external_url="https://sless.example.org", functions_url="https://fn.example.net:8443")
     route = route_of(addresses=[upstream.address], namespace=TENANT)
     with Front(route, settings=settings, fast_path=request.param == "fast") as front:
@@ -99,7 +99,7 @@ CALL = f"/fn/{TENANT}/f/x"
 
 
 @pytest.mark.parametrize("host", ["fn.example.net", "FN.example.net:8443"])
-def test_functions_are_called_on_their_host_only(separate, host):
+def test_functions_can_only_be_called_on_their_host(separate, host):
     assert ask(separate, host, CALL) == (200, f"GET /x HTTP/1.1 | {CALL}")
 
 
@@ -114,7 +114,7 @@ def test_no_other_host_serves_a_function(separate, host, target):
 @pytest.mark.parametrize(
     "target", ["/", "/funcs", "/v1/whoami", "/static/x.js", "/openapi.json", "/metrics", "/fn", "http://sless.example.org/funcs"]
 )
-def test_the_host_of_functions_serves_nothing_else(separate, target):
+def test_the_functions_host_serves_nothing_else(separate, target):
     status, text = ask(separate, "fn.example.net", target)
     assert status == 404
     assert "functions only; REST interface and console: https://sless.example.org" in text
@@ -126,7 +126,7 @@ def test_health_is_served_on_all_hosts(separate, host):
 
 
 @pytest.mark.parametrize("host", ["sless.example.org", "127.0.0.1:9090", "sless.sless.svc"])
-def test_the_rest_is_served_on_the_other_hosts(separate, host):
+def test_other_hosts_serve_everything_else(separate, host):
     assert "PATH_INFO=/funcs" in ask(separate, host, "/funcs")[1]
 
 
@@ -153,7 +153,7 @@ def test_a_wildcard_gives_each_function_a_host(tmp_path):
     assert place("sless.example.org", CALL.encode()) == place("other.fn.example.net", b"/funcs") == (b"", True)
 
 
-def test_the_url_of_functions_is_reported(tmp_path):
+def test_whoami_reports_the_functions_url(tmp_path):
     settings = Settings(data_dir=tmp_path, external_url="https://sless.example.org", functions_url="https://fn.example.net/")
     assert call_url(settings, TENANT, "f") == f"https://fn.example.net/fn/{TENANT}/f"
 
@@ -167,6 +167,6 @@ def test_the_url_of_functions_is_reported(tmp_path):
         ("https://[", "expected"), ("https://*.*.net", "expected"),
     ],
 )  # fmt: skip
-def test_a_wrong_url_of_functions_is_refused(url, message):
+def test_an_invalid_functions_url_is_refused(url, message):
     with pytest.raises(ConfigError, match=f"SLESS_FUNCTIONS_URL: .*{re.escape(message)}"):
         function_urls_of(Settings(external_url="https://sless.example.org", functions_url=url))

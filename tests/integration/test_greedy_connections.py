@@ -1,4 +1,4 @@
-"""Connections that take more than their share: too many of one client, pipelines, slow readers; logs and output."""
+"""Connections that take more than their share: too many of one client, long pipelines, slow readers."""
 
 import json
 import subprocess
@@ -33,7 +33,7 @@ def test_connections_of_one_client_are_limited() -> None:
         assert refused.status == 429 and json.loads(refused.body)["code"] == "too_many_requests"
         for client in kept:
             client.send(HEALTH)
-            assert client.reply().status == 200, "those that were there stay"
+            assert client.reply().status == 200, "existing connections stay open"
         kept.pop().sock.close()
         until(lambda: status(front) == 200)
         for client in kept:

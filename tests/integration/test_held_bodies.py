@@ -90,7 +90,7 @@ class SlowFlask:
         return [body]
 
 
-def test_uploads_take_no_thread_of_the_api_and_one_turn_of_a_tenant() -> None:
+def test_uploads_take_no_thread_of_the_api_and_run_one_at_a_time_per_tenant() -> None:
     flask = SlowFlask()
     with Front(flask=flask) as front:
         clients = [front.connect() for _ in range(15)]
@@ -100,7 +100,7 @@ def test_uploads_take_no_thread_of_the_api_and_one_turn_of_a_tenant() -> None:
         with front.connect() as other:
             other.send(f"GET {BASE}/functions HTTP/1.1\r\nhost: x\r\n{GOOD}\r\n".encode())
             assert other.reply().status == 200
-        assert flask.long == 1, "one upload of a tenant at a time"
+        assert flask.long == 1, "a tenant uploads one at a time"
         flask.may_go.set()
         assert {client.reply().status for client in clients} == {200}
         assert flask.long == 15
@@ -125,7 +125,7 @@ def test_slow_readers_of_large_answers_hold_no_thread_and_little_memory() -> Non
         until(lambda: ask(front) == 200, 20)
 
 
-def test_downloads_of_callers_that_do_not_read_are_refused_before_the_work() -> None:
+def test_downloads_of_slow_readers_are_refused_before_the_work() -> None:
     flask = SlowFlask(20 * 2**20)
     flask.may_go.set()
     with Front(flask=flask) as front:

@@ -62,7 +62,7 @@ def run(product: Product, kubeconfig: str, s3: S3Server, *options: str) -> tuple
     return done.returncode, {item["name"]: item for item in json.loads(done.stdout)}
 
 
-def test_tenants_move_here(start_product, kube_cluster, s3_server: S3Server, put) -> None:
+def test_tenants_are_imported(start_product, kube_cluster, s3_server: S3Server, put) -> None:
     product: Product = start_product(SLESS_OPERATOR_SUBS=OPERATOR)
     for name in (NAMESPACE, "default-team"):
         kube_cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
@@ -83,7 +83,7 @@ def test_tenants_move_here(start_product, kube_cluster, s3_server: S3Server, put
     tenant = product.tenant(SUB)
     code, rows = run(product, kubeconfig, s3_server, "--dry-run")
     failed = {name for name, row in rows.items() if row["action"] == "failed"}
-    assert failed == {"old", "elsewhere", "gone"}, "also that the code of one is not there"
+    assert failed == {"old", "elsewhere", "gone"}, "it also reports missing code"
     assert {row["action"] for name, row in rows.items() if name not in failed} == {"would create"}
     assert code == 1 and tenant.get("functions").json() == []
 
@@ -114,4 +114,4 @@ def test_tenants_move_here(start_product, kube_cluster, s3_server: S3Server, put
     _, planned = run(product, kubeconfig, s3_server, "--dry-run")
     assert {name: row["action"] for name, row in planned.items()} == dict.fromkeys(again, "would update") | dict.fromkeys(failed, "failed")
     tenant.patch("jobs/work", {"description": "moved"})
-    assert tenant.get("jobs/work").json()["phase"] == "Succeeded"  # and it has not run
+    assert tenant.get("jobs/work").json()["phase"] == "Succeeded"  # and did not run

@@ -106,7 +106,7 @@ def test_a_call_waits_for_an_instance(serve: Serve, upstream_of: UpstreamOf) -> 
     assert front.flush().invocations[0].cold is True
 
 
-def test_503_when_no_instance_comes(serve: Serve) -> None:
+def test_503_when_no_instance_becomes_ready(serve: Serve) -> None:
     front = serve(settings=replace(SETTINGS, instance_wait_sec=0))
     reply = front.call()
     assert code_of(reply) == (503, "no_instances") and reply.header("retry-after") == "5"

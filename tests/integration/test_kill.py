@@ -72,7 +72,7 @@ def scene(product: Product, tmp_path: Path) -> Iterator[Scene]:
     if not product.is_running:
         product.start()
     tenant = product.tenant(tmp_path.name)
-    made = Scene(product, tenant, tmp_path / "marks", tenant.deploy("stands", HANDLER, timeout_sec=60))
+    made = Scene(product, tenant, tmp_path / "marks", tenant.deploy("warm", HANDLER, timeout_sec=60))
     tenant.deploy("once", HANDLER, http=False, timeout_sec=60)
     yield made
     if product.is_running:
@@ -101,7 +101,7 @@ def half_an_upload(tenant: Tenant) -> Iterator[None]:
     data = zip_of({"handler.py": HANDLER, "noise": os.urandom(3 << 20)})
     parts = urllib.parse.urlsplit(tenant.product.url)
     connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=30)
-    connection.putrequest("POST", f"/v1/namespaces/{tenant.namespace}/functions/stands/upload")
+    connection.putrequest("POST", f"/v1/namespaces/{tenant.namespace}/functions/warm/upload")
     for name, value in (("Authorization", f"Bearer {tenant.token}"), ("Content-Type", "application/zip"), ("Content-Length", len(data))):
         connection.putheader(name, str(value))
     connection.endheaders(data[: len(data) // 2])
@@ -127,11 +127,11 @@ def test_kill_9_during_calls_jobs_builds_and_uploads(scene: Scene, victims: str)
     job_started, later_started = "job-runs", "later-once"
     scene.job(job_started, sleep=3)
     once = scene.later("once", later_started, sleep=3)
-    stands = scene.later("stands", "later-stands", sleep=3)
+    warm = scene.later("warm", "later-warm", sleep=3)
     calls = [Sync(scene, scene.path, "sync", 30), Sync(scene, "functions/once/invoke", "sync-once", 30)]
-    assert tenant.upload("stands", SLOW_IMPORT).status_code == 202
-    wait_until(lambda: tenant.get("functions/stands/versions/2").json()["state"] == "building", "the build goes on")
-    wait_until(lambda: set(scene.marks()) >= {job_started, later_started, "later-stands", "sync", "sync-once"}, "all of it runs")
+    assert tenant.upload("warm", SLOW_IMPORT).status_code == 202
+    wait_until(lambda: tenant.get("functions/warm/versions/2").json()["state"] == "building", "the build is running")
+    wait_until(lambda: set(scene.marks()) >= {job_started, later_started, "later-warm", "sync", "sync-once"}, "everything is running")
     with half_an_upload(tenant):
         # Accepted just before the kill: in the database, but not started.
         last = scene.later("once", "last")
@@ -147,9 +147,9 @@ def test_kill_9_during_calls_jobs_builds_and_uploads(scene: Scene, victims: str)
             product.start()
     product.await_ready()
 
-    after = tenant.settled("stands", version=2)
+    after = tenant.settled("warm", version=2)
     assert (after["phase"], after["active_version"], after["latest_version"]) == ("Ready", 2, 2), "accepted and built; no half upload"
-    for name, call_id in (("once", once), ("stands", stands), ("once", last)):
+    for name, call_id in (("once", once), ("warm", warm), ("once", last)):
         ended = tenant.ended_call(name, call_id)
         assert ended["status"] == "succeeded", ended
     for name in (job_started, "job-last"):
@@ -158,27 +158,27 @@ def test_kill_9_during_calls_jobs_builds_and_uploads(scene: Scene, victims: str)
     assert tenant.post(scene.path, scene.event("again")).text == "again"
     marks = scene.marks()
     assert marks["sync"] == marks["sync-once"] == 1, "a synchronous call is never made twice"
-    assert all(marks[mark] >= 1 for mark in (job_started, later_started, "later-stands", "last", "job-last")), marks
+    assert all(marks[mark] >= 1 for mark in (job_started, later_started, "later-warm", "last", "job-last")), marks
 
     assert product.end() == 0
     assert product.place.processes() == []
     product.start()
     assert tenant.post(scene.path, scene.event("once-more")).text == "once-more"
-    assert scene.marks() == marks + Counter(["once-more"]), "nothing of it runs again at the next start"
+    assert scene.marks() == marks + Counter(["once-more"]), "the next start runs none of them again"
 
 
 def test_an_interrupted_upload_leaves_no_files(scene: Scene) -> None:
     with half_an_upload(scene.tenant):
-        assert scene.tenant.get("functions/stands").status_code == 200
+        assert scene.tenant.get("functions/warm").status_code == 200
     staging = scene.product.place.data_dir / "uploads"
     wait_until(lambda: list(staging.iterdir()) == [], "the staging folder is empty")
-    assert len(scene.tenant.get("functions/stands/versions").json()) == 1
+    assert len(scene.tenant.get("functions/warm/versions").json()) == 1
 
 
 def test_hup_neither_repeats_nor_loses_calls(scene: Scene) -> None:
     tenant, product = scene.tenant, scene.product
     worker = product.worker
-    ids = [("once" if number % 3 else "stands", scene.later("once" if number % 3 else "stands", f"m{number}", 0.3)) for number in range(12)]
+    ids = [("once" if number % 3 else "warm", scene.later("once" if number % 3 else "warm", f"m{number}", 0.3)) for number in range(12)]
     scene.job("job-hup", sleep=1)
     stop, statuses = threading.Event(), Counter()
 
@@ -189,7 +189,7 @@ def test_hup_neither_repeats_nor_loses_calls(scene: Scene) -> None:
     caller = threading.Thread(target=keep_calling)
     caller.start()
     try:
-        wait_until(lambda: len(scene.marks()) >= 4, "some of it runs")
+        wait_until(lambda: len(scene.marks()) >= 4, "some calls are running")
         product.process.send_signal(signal.SIGHUP)
         wait_until(lambda: product.worker not in (0, worker), "another worker", 60)
         wait_until(lambda: answers(f"{product.url}/readyz"), "ready again", 60)
@@ -206,8 +206,8 @@ def test_hup_neither_repeats_nor_loses_calls(scene: Scene) -> None:
 
 
 def test_sigterm_drains_running_calls(scene: Scene) -> None:
-    calls = [Sync(scene, scene.path, "standing", 1), Sync(scene, "functions/once/invoke", "single", 1)]
-    wait_until(lambda: set(scene.marks()) == {"standing", "single"}, "both run")
+    calls = [Sync(scene, scene.path, "instance", 1), Sync(scene, "functions/once/invoke", "single", 1)]
+    wait_until(lambda: set(scene.marks()) == {"instance", "single"}, "both run")
     began = time.monotonic()
     assert scene.product.end() == 0
     assert time.monotonic() - began < 25
@@ -236,7 +236,7 @@ def test_calls_that_outlast_the_shutdown_get_503(scene: Scene) -> None:
 
 def test_without_failures_each_call_and_job_runs_once(scene: Scene) -> None:
     tenant = scene.tenant
-    ids = [("once" if number % 2 else "stands", scene.later("once" if number % 2 else "stands", f"m{number}")) for number in range(20)]
+    ids = [("once" if number % 2 else "warm", scene.later("once" if number % 2 else "warm", f"m{number}")) for number in range(20)]
     scene.job("job-single")
     for name, call_id in ids:
         assert tenant.ended_call(name, call_id)["status"] == "succeeded"

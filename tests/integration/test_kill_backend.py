@@ -42,11 +42,11 @@ def killed(tmp_path_factory) -> Iterator[tuple[LocalHarness, dict[str, Any]]]:
         [sys.executable, "-c", SERVER, str(harness.root)], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     try:
-        told = json.loads(server.stdout.readline())
-        assert all(map(_runs, told["pids"]))
+        report = json.loads(server.stdout.readline())
+        assert all(map(_runs, report["pids"]))
         server.kill()
         server.communicate()
-        yield harness, told
+        yield harness, report
     finally:
         server.kill()
         server.communicate()
@@ -54,16 +54,16 @@ def killed(tmp_path_factory) -> Iterator[tuple[LocalHarness, dict[str, Any]]]:
 
 
 def test_nothing_survives_and_runs_are_accounted_for(killed):
-    harness, told = killed
-    instance, child, detached, job = told["pids"]
+    harness, report = killed
+    instance, child, detached, job = report["pids"]
     wait_until(lambda: not any(map(_runs, (instance, child, job))), "the lifeline ends each group, without a next server")
     harness.restart()
-    wait_until(lambda: not _runs(detached), "what left its group is ended by the next server")
+    wait_until(lambda: not _runs(detached), "the next server ends processes that left their group")
     assert [entry.name for entry in harness.settings.run_dir.iterdir()] == [harness.backend._starter.run_dir.owner]
     runs = harness.backend.observe_runs()
-    assert told["run"] not in runs, "what was interrupted is begun again by the reconciler, which goes by its absence"
-    assert [line.text for line in harness.lines if line.invocation_id == told["run"]] == [str(job)]
-    ended = runs[told["ended"]]
+    assert report["run"] not in runs, "the reconciler restarts interrupted runs, which it recognises by their absence"
+    assert [line.text for line in harness.lines if line.invocation_id == report["run"]] == [str(job)]
+    ended = runs[report["ended"]]
     assert (ended.status, ended.outcome.result) == (CallStatus.SUCCEEDED, "8")
 
 

@@ -133,7 +133,7 @@ def test_an_api_outage_changes_no_state_and_all_recovers(world: World, how: str)
         tenant.create(name)
         tenant.post("triggers", {"name": name, "type": "http", "function_ref": name})
     tenant.upload("fresh", HELLO)
-    # Ends while the API is away; its limit is over when the API is back.
+    # Ends while the API is unreachable; its time limit has passed when the API is back.
     job(tenant, "inside", 1.5, 5)
     wait_until(lambda: tenant.get("jobs/inside").json()["phase"] == "Running", "the short job runs")
 

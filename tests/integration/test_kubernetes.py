@@ -99,7 +99,7 @@ def test_small_code_serves_in_seconds_and_calls_have_logs(world):
     assert pod["status"]["podIP"] in world.cluster.control("objects", kind="EndpointSlice")[0]["endpoints"][0]["addresses"]
     secrets = world.cluster.list("Secret", namespace_of(tenant.namespace))
     copies = [secret["data"] for secret in secrets if ".dockerconfigjson" in secret["data"]]
-    assert copies == [REGISTRY_SECRETS[1]["data"]], "the one that pulls, not the one that pushes"
+    assert copies == [REGISTRY_SECRETS[1]["data"]], "the pull secret, not the push secret"
     (ingress,) = world.cluster.list("Ingress", POD_NAMESPACE)
     assert ingress["spec"]["rules"][0]["host"] == f"hello-{tenant.namespace}.fn.test"
 
@@ -120,7 +120,7 @@ def test_output_outside_calls_is_in_the_log(world):
     """Without calls, sless reads the pod's log only on request and while a client follows it."""
     tenant = world.product.tenant("annie")
     tenant.deploy("alone", PRINTS)
-    wait_until(lambda: "imported" in tenant.get("functions/alone/logs").text, "the line of the import", 10)
+    wait_until(lambda: "imported" in tenant.get("functions/alone/logs").text, "the line printed during the import", 10)
     ticks = 0
     with tenant.get("functions/alone/logs?follow=1&tail=0", stream=True) as answer:
         for line in answer.iter_lines():
@@ -213,7 +213,7 @@ def test_a_restart_after_kill_9_changes_nothing_in_the_cluster(world):
 
 
 def removes_a_namespace(request: dict[str, Any]) -> bool:
-    """Of another test's tenant that has nothing in the cluster any more."""
+    """Deletes the namespace of another test's tenant, which has nothing left in the cluster."""
     return (request["verb"], request["resource"]) == ("delete", "namespaces")
 
 
@@ -283,7 +283,7 @@ def test_deleting_a_namespace_cleans_up_and_every_permission_is_used(world, righ
     requests_made = world.cluster.requests(USER)
     assert [one["path"] for one in requests_made if one["status"] == 403 and "quota" not in one["path"]] == []
     used = {(verb, one["group"], resource_of(one)) for one in requests_made for verb in (one["verb"], one["also"]) if verb}
-    assert (rights.all() - used - SOMETIMES) ^ SELDOM.keys() == set(), "rights of the chart that nothing used, or that are used by now"
+    assert (rights.all() - used - SOMETIMES) ^ SELDOM.keys() == set(), "rights of the chart that nothing uses, or exceptions that are used"
 
 
 def resource_of(request: dict[str, Any]) -> str:

@@ -84,7 +84,7 @@ class TestMakeVenv:
         assert done.returncode == 1
         assert "no ensurepip" in done.stderr
         assert done.stderr.endswith("On Debian and Ubuntu: apt-get install python3.11-venv\n")
-        assert not folder.exists(), "a half-made environment would be taken for a whole one at the next try"
+        assert not folder.exists(), "an incomplete environment would be used the next time"
 
     def test_a_path_with_a_space(self, tmp_path: Path):
         python = program(tmp_path / "my tools", "python3.11", f'[ "$1" = -c ] && echo 3.11 && exit; touch {tmp_path}/made')
@@ -102,7 +102,7 @@ PROGRAMS = {
     "nginx": "nginx-light",
     "systemd-analyze": "systemd",
 }
-"""program → Debian's package, in the order in which they are looked for."""
+"""program → Debian's package, in the order in which they are checked."""
 
 
 class TestInstallServices:

@@ -1,4 +1,4 @@
-"""Usage of a real server adds up to what its tenant called, whatever happens to the server in between."""
+"""Usage of a real server equals what its tenant called, whatever happens to the server in between."""
 
 import random
 import time
@@ -51,12 +51,12 @@ class Bill:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_usage_adds_up_over_kill_9_and_stops(start_product: Callable[..., Product], seed: int) -> None:
+def test_usage_is_complete_across_kill_9_and_stops(start_product: Callable[..., Product], seed: int) -> None:
     rng = random.Random(seed)
     product = start_product()
     tenant = product.tenant("ada")
     began = time.monotonic()
-    path = tenant.deploy("stands", HANDLER, memory_mb=MEMORY_MB)
+    path = tenant.deploy("warm", HANDLER, memory_mb=MEMORY_MB)
     tenant.deploy("once", HANDLER, http=False, memory_mb=MEMORY_MB)
     bill = Bill(tenant)
     for number, fate in enumerate(rng.sample(["worker", "both", "stop", "none"], 4)):
@@ -71,7 +71,7 @@ def test_usage_adds_up_over_kill_9_and_stops(start_product: Callable[..., Produc
         end(product, fate)
         bill.check()
     assert bill.usage()["sent_bytes"] >= 1000 * bill.calls * 0.5, "jobs send nothing"
-    # One instance stands from its start on; it is not counted while no server watches it, because it ends with its server.
+    # One instance runs from its start on; it is not counted while no server observes it, because it ends with its server.
     assert 0 < bill.usage()["instance_gb_seconds"] <= (time.monotonic() - began) * GB
 
 

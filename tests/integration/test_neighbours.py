@@ -8,7 +8,7 @@ from tests.services.product import Product
 
 SECONDS = 5.0 if "TEST_SOAK_MESSAGES" in os.environ else 0.2
 LONGEST_MS = 5000.0
-"""Far above what is expected: without limits, attacks end the server or make others wait for minutes."""
+"""Far above the expected figures: without limits, attacks end the server or make others wait for minutes."""
 
 
 def test_a_tenant_is_served_while_another_attacks(start_product: Callable[..., Product]) -> None:

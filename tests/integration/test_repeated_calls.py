@@ -1,4 +1,4 @@
-"""Connections that repeat a request, and instances that repeat an answer head: the second parsing is left out, nothing else."""
+"""Connections that repeat a request, and instances that repeat an answer head: only the parsing is skipped the second time."""
 
 import time
 from dataclasses import replace
@@ -37,7 +37,7 @@ class Scripted:
             return
         for piece in self.script.pop(0):
             peer.send(piece)
-            time.sleep(0.02)  # so that the pieces are packets of their own
+            time.sleep(0.02)  # so that each piece is a separate packet
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def ask(client: Client, data: bytes) -> Reply:
     return client.reply(head_only=data.startswith(b"HEAD"))
 
 
-def test_repeated_requests_are_calls_of_their_own(serve: Serve, instance: Scripted) -> None:
+def test_repeated_requests_are_separate_calls(serve: Serve, instance: Scripted) -> None:
     front = serve(instance)
     with front.connect() as client:
         replies = [ask(client, post(b"body%d" % number)) for number in range(5)]
@@ -70,7 +70,7 @@ def test_other_requests_between_repeated_ones(serve: Serve, instance: Scripted) 
             assert ask(client, data).body == data.rpartition(b"\r\n\r\n")[2]
         whole = post(b"xyz")
         assert ask(client, whole).body == b"xyz"
-        # The same bytes again, in packets that end anywhere; then twice in one packet.
+        # The same bytes again, split at any position; then twice in one packet.
         for at in (5, len(whole) - 3, len(whole) - 1):
             client.send(whole[:at])
             time.sleep(0.02)
@@ -111,16 +111,16 @@ def test_known_answer_heads_with_other_bodies(serve: Serve, instance: Scripted) 
             assert names.count("x-kept") == names.count("content-length") == names.count("x-request-id") == 1
             assert not {"x-sless-secret", "x-hop", "connection"} & set(names)
         assert len({reply.header("x-request-id") for reply in replies}) == 5
-        # More than announced is not an answer to anything.
+        # Data beyond the announced length belongs to no answer.
         instance.script = [[head + b"ffff" + OK], [head + b"gggg"]]
         assert [ask(client, post(b"q")).body for _ in range(2)] == [b"ffff", b"gggg"]
-        # A HEAD has no body, whatever its length says.
+        # The answer to a HEAD has no body, whatever its length.
         instance.script = [[head], [head + b"hhhh"]]
         assert ask(client, f"HEAD {PATH} HTTP/1.1\r\nhost: h\r\n\r\n".encode()).body == b""
         assert ask(client, post(b"q")).body == b"hhhh"
 
 
-def test_known_answers_are_recorded_for_what_they_are(serve: Serve, instance: Scripted) -> None:
+def test_known_answers_are_recorded_like_others(serve: Serve, instance: Scripted) -> None:
     fault = b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 1\r\nx-sless-fault: bad_result\r\nx-sless-error-message: no%20good\r\n\r\nx"
     instance.script = [[fault], [fault], [b"HTTP/1.1 204 No Content\r\n\r\n"], [b"HTTP/1.1 204 No Content\r\n\r\n"], [fault]]
     front = serve(instance)

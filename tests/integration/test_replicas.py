@@ -114,7 +114,7 @@ class Calls:
                 time.sleep(0.01)
 
 
-def test_a_tenants_calls_per_minute_hold_for_both_together(replicas):
+def test_calls_per_minute_are_limited_over_both_replicas(replicas):
     leader, follower = (replicas.one, replicas.two) if replicas.leads(replicas.one) else (replicas.two, replicas.one)
     there, here = tenant_of(follower, "greedy"), tenant_of(leader, "greedy")
     path = there.deploy("f", HELLO)
@@ -124,8 +124,8 @@ def test_a_tenants_calls_per_minute_hold_for_both_together(replicas):
     finally:
         store.close()
     wait_until(lambda: any(there.get(path).status_code == 429 for _ in range(50)), "the follower refuses calls")
-    # Fewer calls than its own bucket gets back.
-    wait_until(lambda: here.get(path).status_code == 429, "the leader refuses calls for what the follower has had")
+    # Fewer calls than its own bucket gains in that time.
+    wait_until(lambda: here.get(path).status_code == 429, "the leader deducts the calls of the follower")
 
 
 def test_functions_created_on_one_are_served_by_both(replicas):
@@ -150,13 +150,13 @@ def test_a_call_on_the_follower_starts_the_first_instance(replicas):
     await_idle(follower)
     began = time.monotonic()
     answer = requests.get(replicas.two.url + path, timeout=30)
-    print(f"from nothing, through a replica that does not lead: {time.monotonic() - began:.2f} s")
+    print(f"from zero, through the follower: {time.monotonic() - began:.2f} s")
     assert answer.status_code == 200, answer.text
     await_idle(follower)
 
 
 def await_idle(tenant: Tenant) -> None:
-    wait_until(lambda: tenant.get("functions/idle").json()["ready_instances"] == 0, "no instance stands", 30)
+    wait_until(lambda: tenant.get("functions/idle").json()["ready_instances"] == 0, "no instance is running", 30)
 
 
 def test_changes_reach_the_other_replica_within_two_seconds(replicas):
@@ -185,7 +185,7 @@ def test_calls_logs_runs_and_jobs_work_on_the_follower(replicas):
         answers.append(requests.get(f"{replicas.two.url}/fn/{follower.namespace}/hello?from=two", timeout=30))
         return answers[-1].status_code == 200
 
-    wait_until(answered, "a call on who does not lead", ROUTES_SEC)
+    wait_until(answered, "a call on the follower", ROUTES_SEC)
     called = answers[-1].headers["X-Request-Id"]
     for tenant in (follower, leader):
         wait_until(lambda: bool(tenant.invocation("hello", called).get("logs")), "the line of the call")  # noqa: B023
@@ -264,7 +264,7 @@ def test_a_killed_leader_is_replaced_without_losing_calls(replicas):
     print(f"takeover after kill -9: {took_sec:.1f} s, {calls.done} calls meanwhile")
 
 
-def test_a_leader_that_dies_at_the_moment_of_a_burst_is_survived(replicas):
+def test_a_leader_killed_during_a_burst_is_replaced(replicas):
     leader, other = (replicas.one, replicas.two) if replicas.leads(replicas.one) else (replicas.two, replicas.one)
     if other.process is None or other.process.poll() is not None:
         other.start()
@@ -308,7 +308,7 @@ def test_cron_fires_once_per_minute_across_leader_failures(replicas, tmp_path):
             await_marks(marks)
         restore(leader, how)
     last = await_marks(marks)
-    time.sleep(2 * SOON.tick_sec)  # the leader that has woken up would fire in its next tick
+    time.sleep(2 * SOON.tick_sec)  # the former leader would fire in its next tick
     fired = Counter(marks_of(marks))
     first = min(int(mark.split()[1]) for mark in fired)
     assert fired == Counter(f"{name} {minute}" for name in ("standing", "single") for minute in range(first, last + 1))

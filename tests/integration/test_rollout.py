@@ -105,7 +105,7 @@ def test_five_versions_and_a_rollback_without_failed_calls(tenant: Tenant) -> No
     assert tenant.get("functions/f").json()["active_version"] == 2
 
 
-def test_who_reads_ready_is_served_by_the_new_instance(tenant: Tenant) -> None:
+def test_calls_after_ready_are_served_by_the_new_instance(tenant: Tenant) -> None:
     """The first call after it, not one a moment later."""
 
     def code(number: int) -> str:
@@ -190,7 +190,7 @@ def test_a_disabled_trigger_scales_to_zero_and_back(own_product: Product) -> Non
     assert (answer.status_code, answer.headers["X-Sless-Error"]) == (503, "disabled")
     assert int(answer.headers["Retry-After"]) > 0 and "disabled" in answer.json()["error"]
     wait_until(lambda: instances(own_product) == [], "no process is left")
-    assert tenant.post("functions/f/invoke", {"n": 2}).json()["n"] == 2, "by name it still runs, once per call"
+    assert tenant.post("functions/f/invoke", {"n": 2}).json()["n"] == 2, "by name it still runs, one process per call"
     wait_until(lambda: instances(own_product) == [], "no process is left")
     assert tenant.patch("triggers/f", {"enabled": True}).status_code == 200
     assert tenant.post(path, {"n": 3}).json()["n"] == 3, "a call waits for the instance"

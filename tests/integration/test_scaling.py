@@ -1,4 +1,4 @@
-"""Instances follow the calls, on a local server: from nothing, up, down, and back to nothing."""
+"""Instances follow the calls, on a local server: from zero, up, down, and back to zero."""
 
 import sqlite3
 import threading
@@ -47,7 +47,7 @@ def await_instances(tenant: Tenant, name: str, number: int) -> dict:
     return found
 
 
-def test_idle_then_from_nothing(tenant: Tenant) -> None:
+def test_scales_to_zero_and_back(tenant: Tenant) -> None:
     path = tenant.deploy("hello", PID, idle_seconds=1)
     first = tenant.get(path).json()
     idle = await_instances(tenant, "hello", 0)
@@ -58,7 +58,7 @@ def test_idle_then_from_nothing(tenant: Tenant) -> None:
     assert [call["cold"] for call in tenant.get("functions/hello/invocations").json()] == [True, False]
 
 
-def test_operators_see_the_calls_that_wait(quick: Product, tenant: Tenant) -> None:
+def test_operators_see_waiting_calls(quick: Product, tenant: Tenant) -> None:
     path = tenant.deploy("one", SLOW, concurrency=1, max_instances=1)
     operator = quick.tenant(OPERATOR)
 
@@ -73,7 +73,7 @@ def test_operators_see_the_calls_that_wait(quick: Product, tenant: Tenant) -> No
     assert queue()["waiting"] == 0
 
 
-def test_a_tenant_is_told_that_its_calls_reached_a_limit(quick: Product, tenant: Tenant) -> None:
+def test_a_tenant_gets_a_notice_when_its_calls_reach_a_limit(quick: Product, tenant: Tenant) -> None:
     tenant.post("ensure")
     assert tenant.call("PUT", "notifications", json={"notify_url": "https://example.invalid/hook"}).status_code == 200
     quick.tenant(OPERATOR).call("PUT", f"/v1/operator/tenants/{tenant.namespace}/limits", json={"calls_per_minute": 1})
@@ -100,7 +100,7 @@ def test_stored_calls_start_an_instance_too(tenant: Tenant) -> None:
     assert (fired["status"], fired["cold"], fired["trigger"]) == ("succeeded", True, "cron")
 
 
-def test_a_burst_from_nothing_and_down_under_trickling_load(tenant: Tenant) -> None:
+def test_a_burst_from_zero_and_down_under_a_small_load(tenant: Tenant) -> None:
     path = tenant.deploy("burst", SLOW, idle_seconds=1, concurrency=20, max_instances=4)
     await_instances(tenant, "burst", 0)
     answers = burst(tenant, path, 200, sec=0.5)
@@ -120,7 +120,7 @@ def test_a_burst_from_nothing_and_down_under_trickling_load(tenant: Tenant) -> N
         caller.start()
     try:
         await_instances(tenant, "burst", 1)
-        time.sleep(0.5)  # instances that left are draining meanwhile
+        time.sleep(0.5)  # surplus instances are draining meanwhile
     finally:
         stop.set()
         for caller in callers:
@@ -140,7 +140,7 @@ def test_a_long_call_outlives_its_instances_scale_down(tenant: Tenant) -> None:
     await_instances(tenant, "long", 0)
 
 
-def test_a_start_that_fails_answers_all_who_wait(tenant: Tenant, tmp_path: Path) -> None:
+def test_a_failed_start_answers_all_waiting_calls(tenant: Tenant, tmp_path: Path) -> None:
     flag = tmp_path / "flag"
     path = tenant.deploy("breakable", BREAKABLE, idle_seconds=1, env_vars={"FLAG": str(flag)})
     await_instances(tenant, "breakable", 0)
@@ -157,7 +157,7 @@ def test_a_start_that_fails_answers_all_who_wait(tenant: Tenant, tmp_path: Path)
     assert tenant.settled("breakable")["phase"] == "Ready"
 
 
-def test_a_minimum_stands_and_a_service_may_have_none(tenant: Tenant) -> None:
+def test_a_minimum_keeps_running_and_a_service_may_have_none(tenant: Tenant) -> None:
     tenant.deploy("always", PID, idle_seconds=1, min_instances=2)
     await_instances(tenant, "always", 2)
     path = tenant.deploy("site", PID, kind="service", min_instances=0, idle_seconds=1)
@@ -238,11 +238,11 @@ def test_memory_of_the_machine_is_shared(start_product) -> None:
     tenant = product.tenant("memory")
     first = tenant.deploy("first", PID, memory_mb=100)
     second = tenant.deploy("second", PID, memory_mb=100)
-    assert tenant.get(first).status_code == 200  # so that second was called longest ago
+    assert tenant.get(first).status_code == 200  # so that `second` was called longest ago
     always = tenant.deploy("always", PID, memory_mb=200, min_instances=1)
     wait_until(lambda: tenant.get("functions/second").json()["ready_instances"] == 0, "second made room")
     assert tenant.get("functions/first").json()["ready_instances"] == 1
-    assert tenant.get(second).status_code == 200  # first makes room
+    assert tenant.get(second).status_code == 200  # `first` makes room
     wait_until(lambda: tenant.get("functions/first").json()["ready_instances"] == 0, "first made room")
     tenant.create("large", memory_mb=200)
     tenant.post("triggers", {"name": "large", "type": "http", "function_ref": "large"})

@@ -17,7 +17,7 @@ BROKEN = "import os, nothing_of_this_name\ndef handle(event):\n    pass\n"
 
 
 def fill(tenant: Tenant) -> list[str]:
-    """A ready function that has been called, also in vain, a broken one, a job, triggers. Returns further secrets that the server made."""
+    """A ready function with successful and failed calls, a broken one, a job, triggers. Returns further secrets that the server created."""
     fields = {
         "secret_env": {"TOKEN": PLANTED["secret-env"]}, "build_env": {"INDEX_TOKEN": PLANTED["build-env"]},
         "env_vars": {"PLAIN": PLANTED["env"]},
@@ -48,7 +48,7 @@ def fill(tenant: Tenant) -> list[str]:
 
 
 def answers_of(tenant: Tenant) -> str:
-    """Everything a tenant can read, and what the server says to bad requests that contain secrets' names."""
+    """Everything that a tenant can read, and errors for bad requests that contain names of secrets."""
     works = [f"functions/works{path}" for path in ("", "/versions", "/versions/1", "/logs", "/invocations")]
     broken = [f"functions/broken{path}" for path in ("", "/versions/1", "/logs")]
     triggers = [f"triggers{path}" for path in ("", "/queue", "/keyed")]

@@ -40,7 +40,7 @@ def headers_of(front: Front, host: str, target: str, more: str = "") -> tuple[in
         return reply.status, [(name.lower(), value) for name, value in reply.headers]
 
 
-def test_on_the_shared_host_nothing_reaches_beyond_the_function(front: Front) -> None:
+def test_headers_on_the_shared_host_affect_only_the_function(front: Front) -> None:
     status, headers = headers_of(front, SHARED, f"/fn/{TENANT}/f")
     names = [name for name, _ in headers]
     assert status == 200 and not {"service-worker-allowed", "clear-site-data", "strict-transport-security", "alt-svc"} & set(names)
@@ -77,7 +77,7 @@ def test_cookies_of_the_console(cookie: str) -> None:
         ("nonsense", True), ("application/json", False), ("text/plain", False), ("image/png", False), ("text/event-stream", False),
     ],
 )  # fmt: skip
-def test_what_is_sandboxed(content_type: str | None, page: bool) -> None:
+def test_sandboxed_answers(content_type: str | None, page: bool) -> None:
     headers = [(b"content-type", content_type.encode())] if content_type is not None else []
     assert (len(isolated(headers, sandbox=True)) == len(headers) + 1) is page
     assert isolated(headers, sandbox=False) == headers

@@ -225,7 +225,7 @@ def test_a_quota_rejects_pods_but_not_the_deployment(cluster):
         {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": NS}, "spec": {"hard": {"pods": "1"}}}
     )
     cluster.apply(deployment(2))
-    failure = cluster.wait_until(lambda: condition(cluster.get("Deployment", NS, "d"), "ReplicaFailure"), "the failure is told")
+    failure = cluster.wait_until(lambda: condition(cluster.get("Deployment", NS, "d"), "ReplicaFailure"), "the failure is reported")
     assert "exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1" in failure["message"]
     assert cluster.get("Deployment", NS, "d")["status"]["readyReplicas"] == 1
     (before,), refused = cluster.list("ReplicaSet", NS), refusals(cluster)
@@ -253,7 +253,7 @@ def test_owned_objects_are_deleted_with_their_owner(cluster):
     ("act", "spec", "reason"),
     [("complete", {}, "Complete"), ("crash", {}, "BackoffLimitExceeded"), ("ready", {"activeDeadlineSeconds": 1}, "DeadlineExceeded")],
 )
-def test_how_jobs_end(cluster, act, spec, reason):
+def test_ends_of_jobs(cluster, act, spec, reason):
     cluster.script(act, image="scripted")
     cluster.create(job(**spec))
 

@@ -32,7 +32,7 @@ def test_kept_connections_get_one_more_answer(start_product: Callable[..., Produ
         def call(sleep_sec: float) -> int:
             return requests.post(url + path, json={"sleep": sleep_sec}, timeout=30).status_code
 
-        # At the same time, so that nginx opens that many connections and keeps them; it has no other and does not retry.
+        # At the same time, so that nginx opens that many connections and keeps them; it has no other ones and does not retry.
         assert list(pool.map(call, [0.5] * CONNECTIONS)) == [200] * CONNECTIONS
         assert product.process is not None
         product.process.send_signal(signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""Suspension on a running server: calls, instances, runs and triggers stop, and go on afterwards."""
+"""Suspension on a running server: calls, instances, runs and triggers stop, and continue afterwards."""
 
 import pytest
 
@@ -48,7 +48,7 @@ def test_a_suspended_tenant_stops_and_loses_nothing(start_product) -> None:
     wait_until(lambda: tenant.invocation("once", running)["status"] == "running", "the run has started again")
 
 
-def test_one_suspended_function_stops_and_the_others_go_on(start_product) -> None:
+def test_suspending_one_function_does_not_affect_others(start_product) -> None:
     product: Product = start_product(SLESS_OPERATOR_SUBS=OPERATOR)
     tenant, operator = product.tenant("alice"), product.tenant(OPERATOR)
     url, other = (tenant.deploy(name, {"handler.py": HANDLER}) for name in ("web", "other"))

@@ -11,7 +11,7 @@ from tests.services.product import Tenant
 
 WEB_PACKAGES = "mangum==0.22.0\nfastapi==0.165.0\napig-wsgi==2.20.0\n"
 BOT_PACKAGES = ["aiogram==3.0.0", *(["aiogram==3.31.0"] if "TEST_SOAK_MESSAGES" in os.environ else [])]
-"""The first release with today's interface takes 3 s of processor time to import, the newest 8 s."""
+"""The oldest release with the current interface takes 3 s of processor time to import, the newest 8 s."""
 FASTAPI = """
 import sqlite3
 from fastapi import FastAPI, Request

@@ -120,7 +120,7 @@ def test_a_call_waiting_for_a_run_slot_is_dropped_when_its_caller_leaves(serve: 
 
 
 @pytest.mark.parametrize("instances", [True, False], ids=["for an instance", "for a run slot"])
-def test_the_depth_of_the_queue_is_that_of_waiting_calls(serve: Serve, instances: bool) -> None:
+def test_the_depth_of_the_queue_counts_waiting_calls(serve: Serve, instances: bool) -> None:
     front = serve(route={"wants_instances": instances}, settings=replace(SETTINGS, max_runs=1, instance_wait_sec=20))
     depth = front.plane.waiting.depth
     assert depth() == QueueDepth(queue="calls", waiting=0, due_at=None)

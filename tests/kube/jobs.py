@@ -17,7 +17,7 @@ FROZEN_SEC = 1.0
 
 
 class Pulse:
-    """Notices that the process was stopped by a signal. Containers go on meanwhile, so one that ended in time must be reported before its
+    """Notices that a signal stopped the process. Containers continue meanwhile, so one that ended in time must be reported before its
     Job fails at the deadline."""
 
     def __init__(self) -> None:

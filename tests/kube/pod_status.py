@@ -88,7 +88,7 @@ class PodState:
         why = "" if ready else "ContainersNotReady" if self.phase() in ("Pending", "Running") else "PodCompleted"
         unready = [one.name for one in self.main if not one.ready]
         message = "" if ready else f"containers with unready status: [{' '.join(unready)}]"
-        told = [
+        conditions_now = [
             _condition("PodScheduled", True), _condition("Initialized", self.initialized),
             _condition("ContainersReady", ready, why, message), _condition("Ready", ready, why, message),
         ]  # fmt: skip
@@ -97,7 +97,7 @@ class PodState:
             {**one, "lastTransitionTime": known[one["type"]]["lastTransitionTime"]}
             if known.get(one["type"], {}).get("status") == one["status"]
             else one
-            for one in told
+            for one in conditions_now
         ]
         status: Object = {
             "phase": self.phase(), "conditions": conditions, "hostIP": "127.0.0.1", "startTime": started,

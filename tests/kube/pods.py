@@ -76,7 +76,7 @@ class PodWorker:
             before = (pod.get("status") or {}).get("conditions") or []
             self.node.registry.write_status(pod, self.state.status(before, self.started_at))
 
-    def tell(self, type_: str, reason: str, message: str) -> None:
+    def report(self, type_: str, reason: str, message: str) -> None:
         pod = self.pod
         if pod is not None:
             self.node.registry.record_event(pod, type_, reason, message)
@@ -106,7 +106,7 @@ class PodWorker:
             try:
                 return volumes.make_volumes(self.node.registry, pod or {"metadata": {"namespace": self.namespace}, "spec": {}}, self.folder)
             except volumes.Missing as missing:
-                self.tell("Warning", "FailedMount", f"MountVolume.SetUp failed for volume: {missing}")
+                self.report("Warning", "FailedMount", f"MountVolume.SetUp failed for volume: {missing}")
                 await asyncio.sleep(LOOK_SEC)
 
     async def _run_container(self, spec: Object, state: State, made: dict[str, Path], *, restart: str) -> bool:
@@ -137,7 +137,7 @@ class PodWorker:
         if pause:
             text = f"back-off {pause:g}s restarting failed container={state.name} pod={self.name}_{self.namespace}({self.uid})"
             state.set_backing_off(text)
-            self.tell(
+            self.report(
                 "Warning", "BackOff", f"Back-off restarting failed container {state.name} in pod {self.name}_{self.namespace}({self.uid})"
             )
             self.publish()
@@ -169,7 +169,7 @@ class PodWorker:
             start = self._start_of(spec, image, made)
         except volumes.Missing as missing:
             state.set_waiting("CreateContainerConfigError", str(missing))
-            self.tell("Warning", "Failed", f"Error: {missing}")
+            self.report("Warning", "Failed", f"Error: {missing}")
             return None
         container = ProcessContainer(spec, start, self.node.groups)
         try:
@@ -177,7 +177,7 @@ class PodWorker:
         except OSError as error:
             message = f'failed to create containerd task: exec: "{start.command[0]}": {error.strerror}'
             state.set_waiting("RunContainerError", message)
-            self.tell("Warning", "Failed", f"Error: {message}")
+            self.report("Warning", "Failed", f"Error: {message}")
             return None
         if start.memory_mb:
             self._limit_memory(container, group, start.memory_mb)
@@ -198,10 +198,10 @@ class PodWorker:
         )
         if state.waiting[0] != "ErrImagePull":
             message = f"rpc error: code = NotFound desc = {text}"
-            self.tell("Warning", "Failed", f'Failed to pull image "{spec["image"]}": {message}')
+            self.report("Warning", "Failed", f'Failed to pull image "{spec["image"]}": {message}')
             state.set_waiting("ErrImagePull", message)
         else:
-            self.tell("Normal", "BackOff", f'Back-off pulling image "{spec["image"]}"')
+            self.report("Normal", "BackOff", f'Back-off pulling image "{spec["image"]}"')
             state.set_waiting("ImagePullBackOff", f'Back-off pulling image "{spec["image"]}": ErrImagePull: {text}')
 
     def _start_of(self, spec: Object, image: Image, made: dict[str, Path]) -> Start:
@@ -234,13 +234,13 @@ class PodWorker:
                 self._mark(state, started=True, ready=True)
             elif container.script.act == "never_ready":
                 self._mark(state, started=True, ready=False)
-                self.tell("Warning", "Unhealthy", "Readiness probe failed: " + (container.script.message or "connection refused"))
+                self.report("Warning", "Unhealthy", "Readiness probe failed: " + (container.script.message or "connection refused"))
             return
         probing = Probing(
             container=container,
             address=self.state.address,
             mark=lambda ready: self._mark(state, started=True, ready=ready),
-            tell=self.tell,
+            report=self.report,
             grace_sec=self.spec.get("terminationGracePeriodSeconds", 30),
         )
         await probing.run(spec)
@@ -265,7 +265,7 @@ class PodWorker:
         if not running:
             self.work.cancel()
         asyncio.get_running_loop().call_later(grace_sec, self._kill_all)
-        self.tell("Normal", "Killing", "Stopping containers")
+        self.report("Normal", "Killing", "Stopping containers")
         await asyncio.gather(*(self._stop_container(container) for container in running.values()))
         await asyncio.wait([self.work], timeout=10)
         pod = self.pod
@@ -283,7 +283,7 @@ class PodWorker:
             if not running.done():
                 running.cancel()
             elif running.result():
-                self.tell("Warning", "FailedPreStopHook", f"PreStopHook failed: {running.result()}")
+                self.report("Warning", "FailedPreStopHook", f"PreStopHook failed: {running.result()}")
         container.terminate()
 
     def _kill_all(self) -> None:

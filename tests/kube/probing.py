@@ -15,12 +15,12 @@ UNREADY_PERIOD_SEC = 0.1
 
 @dataclass(slots=True, kw_only=True)
 class Probing:
-    """`mark` receives readiness, `tell` the texts of events; `grace_sec` is the container's grace period."""
+    """`mark` receives readiness, `report` the texts of events; `grace_sec` is the container's grace period."""
 
     container: Container
     address: str
     mark: Callable[[bool], None]
-    tell: Callable[[str, str, str], None]
+    report: Callable[[str, str, str], None]
     grace_sec: float
     _ready: bool = False
 
@@ -44,7 +44,7 @@ class Probing:
         deadline = asyncio.get_running_loop().time() + probe.get("initialDelaySeconds", 0) + period * probe["failureThreshold"]
         while (failure := await probes.find_failure(probe, self.container, self.address)) is not None:
             if asyncio.get_running_loop().time() > deadline:
-                self.tell("Warning", "Unhealthy", f"Startup probe failed: {failure}")
+                self.report("Warning", "Unhealthy", f"Startup probe failed: {failure}")
                 await self._end()
                 return False
             await asyncio.sleep(min(period, UNREADY_PERIOD_SEC))
@@ -56,7 +56,7 @@ class Probing:
             failure = await probes.find_failure(probe, self.container, self.address)
             failures, successes = (failures + 1, 0) if failure is not None else (0, successes + 1)
             if failure is not None:
-                self.tell("Warning", "Unhealthy", f"Readiness probe failed: {failure}")
+                self.report("Warning", "Unhealthy", f"Readiness probe failed: {failure}")
             if failure is None and successes >= probe["successThreshold"]:
                 self._mark(True)
             elif failures >= probe["failureThreshold"]:
@@ -70,13 +70,13 @@ class Probing:
             failure = await probes.find_failure(probe, self.container, self.address)
             failures = failures + 1 if failure is not None else 0
             if failures >= probe["failureThreshold"]:
-                self.tell("Warning", "Unhealthy", f"Liveness probe failed: {failure}")
+                self.report("Warning", "Unhealthy", f"Liveness probe failed: {failure}")
                 await self._end()
                 return
             await asyncio.sleep(probe["periodSeconds"])
 
     async def _end(self) -> None:
-        self.tell("Normal", "Killing", f"Container {self.container.spec['name']} failed its probe, will be restarted")
+        self.report("Normal", "Killing", f"Container {self.container.spec['name']} failed its probe, will be restarted")
         self.container.terminate()
         await asyncio.sleep(min(self.grace_sec, 30))
         self.container.kill()

@@ -47,7 +47,7 @@ def test_hello_node_and_its_job(example, node_binary):
     outputs = workspace.apply(environ={"PATH": os.environ["PATH"]})
     assert outputs["sum"] == 600
     assert requests.get(outputs["url"], timeout=10).json()["message"] == "Hello, world!"
-    assert workspace.is_unchanged(), "the state beside the code is no code"
+    assert workspace.is_unchanged(), "the state next to the code is not uploaded"
 
 
 def test_simple_node(example, node_binary):
@@ -89,7 +89,7 @@ def test_event_log_writes_what_was_sent(example, rabbit_server, postgres_server)
     assert rows() == [(sent.json()["queued"], {"order": 7})]
 
 
-def test_the_flow_of_event_log_is_whole():
+def test_the_flow_of_event_log_is_complete():
     """Node-RED replaces ${NAME} only where it is the whole value of a property."""
     flow = json.loads((ROOT / "examples" / "event-log" / "flow.json").read_text())
     names = {node["id"] for node in flow}

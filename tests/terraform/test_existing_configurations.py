@@ -1,4 +1,4 @@
-"""A configuration and a state of the provider before this one, and many resources at once."""
+"""A configuration and a state of the former provider, and many resources at once."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""What goes wrong: in the code, in the configuration, with the token, with the server, and by Ctrl-C."""
+"""Failures: in the code, in the configuration, of the token, of the server, and Ctrl-C."""
 
 import os
 import signal
@@ -27,10 +27,10 @@ def test_a_failed_build_shows_the_log_and_a_fixed_one_succeeds(workspace):
     workspace.write(FUNCTION)
     shown = workspace.fails("apply", "-auto-approve")
     assert "No module named 'nothing_of_this_name'" in shown and "on main.tf line" in shown and "source_dir" in shown
-    assert workspace.all_state()["sless_function.hello"]["phase"] == "Failed", "what was made is kept, as tainted"
+    assert workspace.all_state()["sless_function.hello"]["phase"] == "Failed", "the created resource is kept, as tainted"
     workspace.code()
     workspace.apply()
-    # A later version that fails leaves the one before serving, and stays a difference.
+    # If a later version fails, the previous one keeps serving, and the difference remains.
     workspace.code("def handle(event:\n")
     shown = workspace.fails("apply", "-auto-approve")
     assert "handler.py" in shown and "line 1" in shown
@@ -40,7 +40,7 @@ def test_a_failed_build_shows_the_log_and_a_fixed_one_succeeds(workspace):
     assert workspace.is_unchanged()
 
 
-def test_code_that_is_refused_leaves_nothing_behind(workspace):
+def test_refused_code_leaves_nothing_behind(workspace):
     workspace.code("def handle(event:\n")
     workspace.write(FUNCTION)
     assert "line 1" in workspace.fails("apply", "-auto-approve")
@@ -104,7 +104,7 @@ def test_the_provider_checks_its_configuration(workspace, product):
 SLOW = "import time\ntime.sleep({})\n\n\ndef handle(event):\n    return 1\n"
 
 
-def test_timeouts_end_the_waiting_but_keep_what_was_made(workspace):
+def test_timeouts_end_the_wait_but_keep_what_was_created(workspace):
     workspace.code(SLOW.format(20))
     workspace.write(FUNCTION.replace('code"', 'code"\n  timeouts { create = "1s" }'))
     shown = workspace.fails("apply", "-auto-approve")
@@ -121,7 +121,7 @@ def test_messages_may_be_larger_than_the_library_allows(workspace):
     assert "Cannot create function" in shown and "ResourceExhausted" not in shown
 
 
-def test_a_server_that_is_killed_during_an_apply_fails_nothing(workspace, product):
+def test_a_server_killed_during_an_apply_fails_nothing(workspace, product):
     """The shared server: these tests run one after the other."""
     product.port = int(product.url.rpartition(":")[2])
     workspace.code(SLOW.format(3))
@@ -138,7 +138,7 @@ def test_a_server_that_is_killed_during_an_apply_fails_nothing(workspace, produc
     assert workspace.is_unchanged()
 
 
-def test_a_job_that_fails_says_why(workspace):
+def test_a_failed_job_shows_the_reason(workspace):
     workspace.code("print('about to fail')\nimport nothing_of_this_name\n")
     workspace.write(
         'resource "sless_job" "j" {\n  name = "j"\n  runtime = "python3.11"\n  run_id = 1\n'
@@ -166,7 +166,7 @@ def installed(workspace, product):
     return workspace
 
 
-def test_ctrl_c_keeps_what_was_made(installed):
+def test_ctrl_c_keeps_what_was_created(installed):
     """As a terminal does it: SIGINT to the whole process group."""
     installed.code("import time\ntime.sleep(30)\n\n\ndef handle(event):\n    return 1\n")
     installed.write(FUNCTION)

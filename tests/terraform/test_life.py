@@ -46,7 +46,7 @@ def test_a_function_and_its_trigger_from_plan_to_destroy(workspace):
     workspace.write(FUNCTION.replace("  memory_mb  = 64\n  min_instances = 2\n", ""))
     workspace.apply()
     found = workspace.tenant.get("functions/hello").json()
-    assert (found["memory_mb"], found["min_instances"]) == (128, 1), "what is taken out goes back to its default, here the operator's"
+    assert (found["memory_mb"], found["min_instances"]) == (128, 1), "a removed attribute returns to its default, here the operator's"
     assert workspace.is_unchanged()
 
     workspace.write(FUNCTION.replace('= "hello"\n  runtime', '= "other"\n  runtime').replace('"http"', '"http"\n  enabled = false'))

@@ -1,4 +1,4 @@
-"""Every resource and data source: made, read back, imported, changed and deleted behind Terraform's back."""
+"""Every resource and data source: created, read, imported, and changed or deleted outside Terraform."""
 
 import json
 
@@ -98,7 +98,7 @@ def handle(event):
     return {"event": event, "env": os.environ.get("GREETING", "") + os.environ.get("PASSWORD", "")}
 """
 LOCAL = {"source_dir", "write_only_hash", "api_key", "timeouts", "updated_at"}
-"""What the server does not know, shows only once, or changes by itself."""
+"""Attributes that the server does not know, shows only once, or changes by itself."""
 IMPORTS = {
     "sless_function.plain": "plain",
     "sless_service.page": "page",
@@ -110,7 +110,7 @@ IMPORTS = {
 }
 
 
-def test_everything_is_made_imported_and_repaired(workspace):
+def test_everything_is_created_imported_and_repaired(workspace):
     workspace.code(ECHO)
     workspace.write(EVERYTHING)
     made = workspace.apply()["all"]
@@ -144,7 +144,7 @@ def test_everything_is_made_imported_and_repaired(workspace):
     assert changes["sless_function.plain"]["before"]["memory_mb"] == 99
     assert changes["sless_function.plain"]["after_unknown"]["write_only_hash"], "the secret differs"
     page = changes["sless_service.page"]
-    assert page["before"]["code_hash"] != page["after"]["code_hash"], "the code is another"
+    assert page["before"]["code_hash"] != page["after"]["code_hash"], "the code differs"
     made = workspace.apply()["all"]
     assert requests.get(made["invoke_url"], timeout=10).json() == {"event": {}, "env": ""}
     found = workspace.tenant.get("functions/plain").json()
@@ -164,7 +164,7 @@ def test_everything_is_made_imported_and_repaired(workspace):
     workspace.apply()
     workspace.write(everything)
     assert workspace.is_unchanged()
-    assert workspace.tenant.get("functions/plain").json()["latest_version"] == 1, "an import must not upload what is there"
+    assert workspace.tenant.get("functions/plain").json()["latest_version"] == 1, "an import must not upload existing code"
 
 
 def _without_local(values):

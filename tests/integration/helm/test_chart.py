@@ -218,8 +218,8 @@ def test_maintenance_serves_nothing(rendered):
     # It must end at once on SIGTERM; a container's first process only gets signals that it blocks or handles.
     script = container["command"][2]
     mask = "import signal; old = signal.sigwait; signal.sigwait = lambda what: print(sorted(signal.pthread_sigmask(0, ())), sorted(what))"
-    said = subprocess.run([sys.executable, "-c", f"{mask}; {script}"], capture_output=True, text=True, check=True).stdout
-    assert said.split() == ["[<Signals.SIGTERM:", "15>]", "[15]"]
+    output = subprocess.run([sys.executable, "-c", f"{mask}; {script}"], capture_output=True, text=True, check=True).stdout
+    assert output.split() == ["[<Signals.SIGTERM:", "15>]", "[15]"]
 
 
 @pytest.mark.parametrize(
@@ -330,8 +330,8 @@ BROKEN = {
     "replicas with neither": ({"replicas": 2}, r"need PostgreSQL.*\n.*need S3"),
     "misspelled": ({"replica": 1}, r"replica"),
     "misspelled setting": ({"settings": {"max_rums": 1}}, r"max_rums"),
-    "a secret among settings": ({"settings": {"jwt_secret": "x" * 40}}, r"jwt_secret"),
-    "a setting with a value of its own": ({"settings": {"log_level": "debug"}}, r"log_level"),
+    "secret among the settings": ({"settings": {"jwt_secret": "x" * 40}}, r"jwt_secret"),
+    "setting that has its own value": ({"settings": {"log_level": "debug"}}, r"log_level"),
     "wrong type": ({"replicas": "two"}, r"replicas.*integer"),
     "nothing to pull": ({"functions": {"prePull": True}}, r"functions\.prePull"),
     "below the least": ({"settings": {"max_runs": 0}}, r"max_runs"),
@@ -346,13 +346,13 @@ BROKEN = {
     "another database": ({"database": {"url": "mysql://db/x"}}, r"database\.url: expected postgresql://"),
     "url and secret": ({"database": {"url": "postgresql://x/y", "existingSecret": "pg"}}, r"database\.url and existingSecret"),
     "a bucket without S3": ({"s3": {"bucket": "code"}}, r"s3\.endpoint: a bucket or keys are set"),
-    "half of the keys of S3": ({"s3": S3["s3"] | {"secretKey": ""}}, r"s3\.accessKey and s3\.secretKey: expected both"),
-    "a registry's user alone": ({"registry": {"host": "r.x", "username": "u"}}, r"username and registry\.password: expected both"),
+    "only one S3 key": ({"s3": S3["s3"] | {"secretKey": ""}}, r"s3\.accessKey and s3\.secretKey: expected both"),
+    "registry user without a password": ({"registry": {"host": "r.x", "username": "u"}}, r"username and registry\.password: expected both"),
     "Harbor's password alone": ({"registry": {"harbor": {"password": "p"}}}, r"harbor\.user and registry\.harbor\.password: expected"),
     "Harbor's user and secret": (
         {"registry": {"harbor": {"user": "u", "password": "p", "existingSecret": "h"}}}, r"registry\.harbor\.user and existingSecret"),
-    "a label that is no text": ({"podLabels": {"a": True}}, r"podLabels"),
-    "an annotation that is no text": ({"podAnnotations": {"prometheus.io/port": 9090}}, r"podAnnotations"),
+    "label that is not text": ({"podLabels": {"a": True}}, r"podLabels"),
+    "annotation that is not text": ({"podAnnotations": {"prometheus.io/port": 9090}}, r"podAnnotations"),
     "ingress without a host": ({"ingress": {"enabled": True}}, r"ingress\.host"),
     "builder beside sless": ({"builder": {"namespace": NAMESPACE}}, r"expected a namespace for builds only"),
     "egress": ({"functions": {"egressAllow": ["postgres.internal"]}}, r"egressAllow"),
