@@ -10,7 +10,18 @@ from pathlib import Path
 
 import click
 
-from tests.bench import rows_async, rows_console, rows_cron, rows_dev, rows_events, rows_neighbours, rows_product, rows_proxy, rows_runtime
+from tests.bench import (
+    rows_async,
+    rows_cluster,
+    rows_console,
+    rows_cron,
+    rows_dev,
+    rows_events,
+    rows_neighbours,
+    rows_product,
+    rows_proxy,
+    rows_runtime,
+)
 from tests.bench.effort import Effort
 from tests.bench.places import Missing
 from tests.bench.table import Row, text_of
@@ -31,6 +42,7 @@ GROUPS: dict[str, Group] = {
     "messages": rows_events.messages,
     "neighbours": rows_neighbours.neighbours,
     "console": rows_console.console,
+    "cluster": rows_cluster.cluster,
     "beside": rows_proxy.beside_slow_work,
 }
 

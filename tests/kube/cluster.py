@@ -197,7 +197,7 @@ class KubeCluster:
         self.control("enforce", user=user, cluster=cluster, local=local, writable=writable)
 
     def options(self, **values: float) -> None:
-        """`crash_backoff_sec`: the first pause between restarts."""
+        """`crash_backoff_sec`: the first pause between restarts. `sandbox_sec`: from binding a Pod to starting its containers."""
         self.control("options", **values)
 
     def node(self, **changes: Any) -> None:

@@ -117,7 +117,7 @@ class Control:
 
     def do_options(self, given: Object) -> Any:
         for name, value in given.items():
-            if name not in ("crash_backoff_sec",):
+            if name not in ("crash_backoff_sec", "sandbox_sec"):
                 raise ValueError(f"no option {name}")
             setattr(self.kubelet.node, name, value)
 

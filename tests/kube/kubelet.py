@@ -140,4 +140,4 @@ class Kubelet:
         self._waiting.clear()
         self.scripts.clear()
         self.node.images = known_images()
-        self.node.crash_backoff_sec = CRASH_BACKOFF_SEC
+        self.node.crash_backoff_sec, self.node.sandbox_sec = CRASH_BACKOFF_SEC, 0.0

@@ -35,6 +35,8 @@ class Node:
     folder: Path
     failed: Callable[[str], None]
     crash_backoff_sec: float = CRASH_BACKOFF_SEC
+    sandbox_sec: float = 0.0
+    """How long network and volumes of a new Pod take before its first container starts."""
 
 
 class PodWorker:
@@ -89,6 +91,7 @@ class PodWorker:
             return
         self.folder.mkdir(parents=True, exist_ok=True)
         made = await self._volumes()
+        await asyncio.sleep(self.node.sandbox_sec)
         for spec, state in zip(self.spec.get("initContainers") or [], self.state.init, strict=True):
             if not await self._run_container(spec, state, made, restart="Never" if self.state.restart == "Never" else "OnFailure"):
                 self.publish()

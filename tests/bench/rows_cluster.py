@@ -1,0 +1,106 @@
+"""The Kubernetes backend on the stand-in cluster (`tests/kube`): uploads, and an idle server with many functions.
+
+Containers are real processes on this machine. A Pod's start takes SANDBOX_SEC longer than its process, and a Job is reported as complete
+2 s after its container's end, as on a real cluster.
+"""
+
+import statistics
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from sless.client import Client
+from tests.bench.client import connect, small_zip
+from tests.bench.effort import Effort
+from tests.bench.places import Served, answers, sless_server, temporary_folder, wait_until
+from tests.bench.table import Row, at_most
+from tests.kube.cluster import KubeCluster, running_cluster
+
+SANDBOX_SEC = 0.5
+TIMES, AT_ONCE, MANY = 7, 30, 500
+SETTLE_SEC, WATCHED_SEC = 20, 60
+NAMESPACE = "sless"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    kube: KubeCluster
+    server: Served
+    client: Client
+    folder: Path
+
+
+def cluster(effort: Effort) -> Iterator[Row]:
+    with _server() as found:
+        times, at_once, many = effort.times(TIMES), effort.times(AT_ONCE), effort.times(MANY)
+        single = [_upload_to_first_200(found.client, f"one{number}") for number in range(times)]
+        yield at_most(
+            "cluster: upload to first 200, small code", statistics.median(single), 3.5, unit="s",
+            detail=f"{min(single):.2f} to {max(single):.2f} s over {times} functions",
+        )  # fmt: skip
+        began = time.monotonic()
+        with ThreadPoolExecutor(at_once) as pool:
+            together = sorted(pool.map(lambda number: _upload_to_first_200(found.client, f"burst{number}"), range(at_once)))
+        yield at_most(
+            f"cluster: {at_once} uploads at once, until the last function answers", time.monotonic() - began, 30, unit="s",
+            detail=f"first {together[0]:.1f} s, median {statistics.median(together):.1f} s",
+        )  # fmt: skip
+        _add_functions(found.client, many)
+        yield from _idle(found, times + at_once + many, effort)
+
+
+@contextmanager
+def _server() -> Iterator[Cluster]:
+    with temporary_folder() as folder, running_cluster() as kube:
+        kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+        kube.options(sandbox_sec=SANDBOX_SEC)
+        settings = {
+            "SLESS_BACKEND": "kubernetes", "SLESS_KUBECONFIG": str(kube.kubeconfig), "SLESS_POD_NAMESPACE": NAMESPACE,
+            "SLESS_AUTH_MODE": "local", "SLESS_INTERNAL_URL": "http://sless.sless.svc:9090", "SLESS_REGISTRY_HOST": "registry.test",
+            "SLESS_LIMIT_FUNCTIONS": "2000", "SLESS_LIMIT_TRIGGERS": "2000", "SLESS_LIMIT_BUILDS_PER_HOUR": "10000",
+            "SLESS_LIMIT_INSTANCES": "2000", "SLESS_LIMIT_MEMORY_MB": "1000000", "SLESS_TENANT_MEMORY": "64Gi",
+        }  # fmt: skip
+        with sless_server(folder, **settings) as server:
+            yield Cluster(kube=kube, server=server, client=connect(server, folder), folder=folder)
+
+
+def _upload_to_first_200(client: Client, name: str) -> float:
+    client.functions.create({"name": name, "runtime": "python3.11"})
+    client.triggers.create({"name": name, "type": "http", "function_ref": name})
+    url = client.functions.get(name)["url"]
+    began = time.monotonic()
+    client.functions.upload(name, small_zip({"handler.py": f"def handle(event):\n    return {name!r}\n"}))
+    wait_until(lambda: answers(url), f"{name} answers", 180)
+    return time.monotonic() - began
+
+
+def _add_functions(client: Client, count: int) -> None:
+    """Without triggers, so without instances."""
+    names = [f"idle{number}" for number in range(count)]
+    for name in names:
+        client.functions.create({"name": name, "runtime": "python3.11"})
+        client.functions.upload(name, small_zip({"handler.py": f"def handle(event):\n    return {name!r}\n"}))
+    for name in names:
+        wait_until(lambda name=name: client.functions.get(name)["phase"] == "Ready", f"{name} is Ready", 600)
+
+
+def _idle(found: Cluster, count: int, effort: Effort) -> Iterator[Row]:
+    """While nothing is called, built or changed."""
+    watched_sec = effort.times(WATCHED_SEC)
+    time.sleep(effort.times(SETTLE_SEC))
+    found.kube.clear_requests()
+    before = found.server.processor_sec()
+    time.sleep(watched_sec)
+    used = found.server.processor_sec() - before
+    requests = [one for one in found.kube.requests() if one["verb"] != "watch"]
+    detail = f"in {watched_sec} s; most frequent: {_most_frequent(requests)}"
+    yield at_most(f"cluster: API requests a minute, {count} idle functions", len(requests) * 60 / watched_sec, 10, unit="", detail=detail)
+    yield at_most(f"cluster: processor time of the server, {count} idle functions", 100 * used / watched_sec, 1, unit="% of a core")
+
+
+def _most_frequent(requests: "list[dict[str, str]]") -> str:
+    kinds = [f"{one['verb']} {one['resource']}" for one in requests]
+    return ", ".join(f"{kind} ({kinds.count(kind)})" for kind in sorted(set(kinds), key=kinds.count, reverse=True)[:3]) or "none"
