@@ -110,6 +110,8 @@ class RunsLoop:
 
     def _settle(self, running: list[Run], observed: dict[str, ObservedRun], now: datetime) -> set[str]:
         """Writes runs that have ended or are to be retried; returns their ids."""
+        if not running:
+            return set()
         workloads = self.store.workloads.by_ids(run.workload_id for run in running)
         stops = {key: stop_of(workloads.get(key), self._target_of(workloads.get(key)), now) for key in {run.workload_id for run in running}}
         verdicts = [(run, verdict) for run in running if (verdict := self._verdict(run, observed, now, stops[run.workload_id]))]
@@ -183,7 +185,9 @@ class RunsLoop:
         if self._stopping or not any(sort.free > 0 for sort in slots.values()):
             return
         due = [run for run in self.store.runs.list_due(now, 2 * self.limits.per_workload) if run.id not in left]
-        limits_of_tenant = self._limits_of(due)
+        if not due:
+            return
+        limits_of_tenant = self._limits_of_tenants()
         plans = Plans(self.store, {run.workload_id for run in due})
         chosen: list[tuple[Run, Ready]] = []
         finished: list[tuple[Run, RunVerdict]] = []
@@ -209,8 +213,8 @@ class RunsLoop:
         for start in range(0, len(chosen), _BATCH):
             self._start_all(chosen[start : start + _BATCH])
 
-    def _limits_of(self, due: list[Run]) -> Callable[[str], TenantLimits | None]:
-        own = self.store.tenants.set_limits_of_all() if due and self.limits.of_tenants else {}
+    def _limits_of_tenants(self) -> Callable[[str], TenantLimits | None]:
+        own = self.store.tenants.set_limits_of_all() if self.limits.of_tenants else {}
         return lambda namespace: limits_of(self.limits.of_tenants, own.get(namespace, {})) if self.limits.of_tenants else None
 
     def _room_for(self, run: Run, plan: Ready, slots: Slots, limits: TenantLimits | None) -> bool | FinishRun:
