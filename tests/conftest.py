@@ -1,5 +1,6 @@
 """Fixtures for all tests: a clean environment and real services (see `tests/services`)."""
 
+import gc
 import os
 import re
 import shutil
@@ -52,13 +53,25 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     return None
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collects without searching for garbage: thousands of tests are all kept, here and whenever a test collects garbage."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 @pytest.hookimpl(tryfirst=True)  # before xdist's hook, which reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Groups the tests of files with expensive fixtures. The longest groups start first, so that the run does not end with one of them."""
     if "TEST_SOAK_MESSAGES" not in os.environ:
         _leave_out(items, [item for item in items if item.get_closest_marker("soak")])
+    slow_files = {path for path in {item.path for item in items} if is_slow_file(path)}
     for item in items:
-        if _folder_of(item) in SLOW_FOLDERS or SERVERS & set(getattr(item, "fixturenames", ())) or is_slow_file(item.path):
+        if _folder_of(item) in SLOW_FOLDERS or not SERVERS.isdisjoint(getattr(item, "fixturenames", ())) or item.path in slow_files:
             item.add_marker(pytest.mark.slow)
         if item.path.name in ONE_WORKER_EACH and not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
@@ -68,7 +81,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _leave_out(items: list[pytest.Item], unwanted: list[pytest.Item]) -> None:
     if unwanted:
         unwanted[0].config.hook.pytest_deselected(items=unwanted)
-        items[:] = [item for item in items if item not in unwanted]
+        left_out = set(unwanted)
+        items[:] = [item for item in items if item not in left_out]
 
 
 def is_slow_file(path: Path) -> bool:
@@ -86,7 +100,9 @@ def _rank(item: pytest.Item) -> tuple[int, int]:
 
 
 def _folder_of(item: pytest.Item) -> str:
-    return item.path.relative_to(ROOT / "tests").parts[0]
+    """The folder below `tests`; "" for a file there."""
+    parts = item.nodeid.partition("::")[0].split("/")
+    return parts[1] if len(parts) > 2 else ""
 
 
 @pytest.hookimpl(wrapper=True)
