@@ -6,45 +6,41 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 
 import click
 
-from tests.bench import (
-    rows_async,
-    rows_cluster,
-    rows_console,
-    rows_cron,
-    rows_dev,
-    rows_events,
-    rows_neighbours,
-    rows_product,
-    rows_proxy,
-    rows_runtime,
-)
 from tests.bench.effort import Effort
 from tests.bench.places import Missing
 from tests.bench.table import Row, text_of
 
 Group = Callable[[Effort], Iterator[Row]]
 
-GROUPS: dict[str, Group] = {
-    "nginx": rows_proxy.against_nginx,
-    "instance": rows_proxy.against_the_instance,
-    "frameworks": rows_runtime.against_frameworks,
-    "starts": rows_runtime.start_times,
-    "go": rows_runtime.go,
-    "dev": rows_dev.reloads,
-    "waits": rows_product.waits,
-    "zipapp": rows_product.zipapp,
-    "async": rows_async.asynchronous,
-    "cron": rows_cron.cron,
-    "messages": rows_events.messages,
-    "neighbours": rows_neighbours.neighbours,
-    "console": rows_console.console,
-    "cluster": rows_cluster.cluster,
-    "beside": rows_proxy.beside_slow_work,
+GROUPS = {
+    "nginx": "rows_proxy.against_nginx",
+    "instance": "rows_proxy.against_the_instance",
+    "frameworks": "rows_runtime.against_frameworks",
+    "starts": "rows_runtime.start_times",
+    "go": "rows_runtime.go",
+    "dev": "rows_dev.reloads",
+    "waits": "rows_product.waits",
+    "zipapp": "rows_product.zipapp",
+    "async": "rows_async.asynchronous",
+    "cron": "rows_cron.cron",
+    "messages": "rows_events.messages",
+    "neighbours": "rows_neighbours.neighbours",
+    "console": "rows_console.console",
+    "cluster": "rows_cluster.cluster",
+    "beside": "rows_proxy.beside_slow_work",
 }
+"""name → module of this package and its function: a group imports no browser and no broker that it does not use."""
+
+
+def group_of(name: str) -> Group:
+    module, _, function = GROUPS[name].partition(".")
+    found: Group = getattr(import_module(f"tests.bench.{module}"), function)
+    return found
 
 
 def machine() -> str:
@@ -82,7 +78,7 @@ def main(groups: tuple[str, ...], seconds: int, pairs: int, moment: bool) -> Non
     for name in groups or GROUPS:
         click.echo(f"measuring: {name} …", err=True)
         try:
-            for row in GROUPS[name](effort):
+            for row in group_of(name)(effort):
                 click.echo(f"  {row.name}: {row.value}  ({row.detail})", err=True)
                 rows.append(row)
         except Missing as error:

@@ -1,7 +1,7 @@
 """How much a group measures."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -15,6 +15,10 @@ class Effort:
     seconds: int = 3
     pairs: int = 5
     moment: bool = False
+
+    def at_least(self, seconds: int) -> "Effort":
+        """With measurements of at least `seconds`, except for a moment."""
+        return self if self.moment else replace(self, seconds=max(self.seconds, seconds))
 
     def times(self, usual: int) -> int:
         """How often something is repeated: `usual`, for a moment a hundredth of it, but at least twice."""

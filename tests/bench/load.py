@@ -8,10 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.bench.effort import Effort
+
 POST_JSON = """wrk.method = "POST"
 wrk.body = '{"name": "bench"}'
 wrk.headers["Content-Type"] = "application/json"
 """
+MOMENT_PAUSE_MS = 2
+"""Per connection, so that all of them together make at most 500 requests a second."""
 _UNIT_MS = {"us": 0.001, "ms": 1.0, "s": 1000.0, "m": 60_000.0}
 
 
@@ -25,16 +29,18 @@ class Report:
     failed: int
 
 
-def wrk(url: str, *, connections: int, seconds: int, script: str = "", authorization: str = "") -> Report:
-    """One run with one thread, which leaves the other core to the servers."""
+def wrk(url: str, *, connections: int, effort: Effort, script: str = "", authorization: str = "") -> Report:
+    """One run with one thread, which leaves the other core to the servers. For a moment, connections pause between requests."""
+    if effort.moment:
+        script += f"function delay() return {MOMENT_PAUSE_MS * connections} end\n"
     with tempfile.TemporaryDirectory() as folder:
-        command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--latency", "--timeout", "30s"]
+        command = ["wrk", "-t1", f"-c{connections}", f"-d{effort.seconds}s", "--latency", "--timeout", "30s"]
         if script:
             (path := Path(folder) / "load.lua").write_text(script)
             command += ["-s", str(path)]
         if authorization:
             command += ["-H", f"Authorization: {authorization}"]
-        done = subprocess.run([*command, url], capture_output=True, text=True, timeout=seconds + 60, check=True)
+        done = subprocess.run([*command, url], capture_output=True, text=True, timeout=effort.seconds + 60, check=True)
     return report_of(done.stdout)
 
 

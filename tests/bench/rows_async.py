@@ -29,8 +29,8 @@ def accepted(called: str, later: str, authorization: str, effort: Effort) -> Ite
     """The function behind `later` has no code, so calls stay queued: this measures only accepting, with a growing queue."""
     for connections in (1, 32):
         measured = alternate(
-            lambda count=connections: wrk(later, connections=count, seconds=effort.seconds, script=LATER, authorization=authorization),
-            lambda count=connections: wrk(called, connections=count, seconds=effort.seconds, script=POST_JSON),
+            lambda count=connections: wrk(later, connections=count, effort=effort, script=LATER, authorization=authorization),
+            lambda count=connections: wrk(called, connections=count, effort=effort, script=POST_JSON),
             effort.pairs,
         )
         if measured.failed:

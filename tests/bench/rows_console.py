@@ -84,7 +84,7 @@ def first_paints(browser: Browser, sign_in: str, address: str, times: int) -> li
 def with_open_consoles(base: str, token: str, effort: Effort) -> Row:
     """The REST interface with many streams of the list and without."""
     address, authorization = f"{base}/functions/f000", f"Bearer {token}"
-    alone = wrk(address, connections=4, seconds=effort.seconds, authorization=authorization)
+    alone = wrk(address, connections=4, effort=effort, authorization=authorization)
     target = urlsplit(f"{base}/overview?follow=1")
     with ExitStack() as stack:
         for _ in range(effort.times(200)):
@@ -92,7 +92,7 @@ def with_open_consoles(base: str, token: str, effort: Effort) -> Row:
             stream.request("GET", f"{target.path}?{target.query}", headers={"Authorization": authorization, "Accept": "text/event-stream"})
             if stream.getresponse().status != 200:
                 raise RuntimeError("a stream was refused")
-        beside = wrk(address, connections=4, seconds=effort.seconds, authorization=authorization)
+        beside = wrk(address, connections=4, effort=effort, authorization=authorization)
     shown = [f"{one.requests_per_sec:,.0f} req/s, p99 {one.p99_ms:.0f} ms" for one in (alone, beside)]
     return ratio(
         f"rate of the REST interface with {effort.times(200)} open consoles / without",

@@ -33,15 +33,15 @@ Databases = dict[str, Callable[[Path], str]]
 
 
 def cron(effort: Effort) -> Iterator[Row]:
-    with _postgres() as make_database:
+    with _postgres(effort) as make_database:
         databases: Databases = {"SQLite": lambda folder: sqlite_url_of(folder / "bench.db")}
-        if make_database is not None and not effort.moment:
+        if make_database is not None:
             databases["PostgreSQL"] = lambda folder: make_database()
         for name, url_of in databases.items():
             yield idle(name, url_of, effort)
             yield due(name, url_of, effort)
         yield beside(databases["SQLite"], effort)
-        if make_database is None:
+        if make_database is None and not effort.moment:
             raise Missing("PostgreSQL's server is not installed (Debian: postgresql)")
 
 
@@ -95,18 +95,18 @@ def _far_month() -> int:
 def beside(url_of: Callable[[Path], str], effort: Effort) -> Row:
     """Calls of another function in the seconds of the claims, against other seconds of the same minute; for a moment, while triggers that
     are due already are claimed."""
-    count, seconds = effort.times(DUE), 1 if effort.moment else BESIDE_SEC
+    count, effort = effort.times(DUE), effort.at_least(BESIDE_SEC)
     with _server(url_of) as (_, client, url):
         called = deploy(client, "hello", FUNCTIONS / "python", "python3.11")
         if effort.moment:
-            quiet = wrk(called, connections=8, seconds=seconds, script=POST_JSON)
+            quiet = wrk(called, connections=8, effort=effort, script=POST_JSON)
             insert(client, url, count, lambda: "* * * * *", since=clock.now() - timedelta(minutes=1))
         else:
             insert(client, url, count, lambda: "* * * * *")
             _wait_past_minute()
-            quiet = wrk(called, connections=8, seconds=seconds, script=POST_JSON)
-            time.sleep(60 - time.time() % 60 - seconds / 2)
-        busy = wrk(called, connections=8, seconds=seconds, script=POST_JSON)
+            quiet = wrk(called, connections=8, effort=effort, script=POST_JSON)
+            time.sleep(60 - time.time() % 60 - effort.seconds / 2)
+        busy = wrk(called, connections=8, effort=effort, script=POST_JSON)
         claimed = sum(_delays(client).values())
     detail = f"quiet {figures(quiet)}; busy {figures(busy)}; failed {quiet.failed + busy.failed}; {claimed:,} claims"
     return at_most(f"p99 while {count:,} cron triggers are due / p99 without", busy.p99_ms / quiet.p99_ms, 3, unit="×", detail=detail)
@@ -191,9 +191,9 @@ def cpu_sec(folder: Path) -> float:
 
 
 @contextmanager
-def _postgres() -> Iterator[Callable[[], str] | None]:
-    """Yields a function that creates databases; None without PostgreSQL on this machine."""
-    if find_binaries() is None:
+def _postgres(effort: Effort) -> Iterator[Callable[[], str] | None]:
+    """Yields a function that creates databases; None without PostgreSQL on this machine, and for a moment, which SQLite is enough for."""
+    if effort.moment or find_binaries() is None:
         yield None
         return
     server = PostgresServer()

@@ -41,13 +41,14 @@ def _reloads_ms(runtime: str, folder: Path, saves: int) -> list[int]:
     source, took_ms = handler.read_text(), []
     with process([*command, "dev", str(folder / "hello"), "--port", "0"], env=environment, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
-        _shown_ms(child.stdout, "ready")
-        for number in range(saves):
-            time.sleep(PAUSE_SEC)
-            handler.write_text(source.replace("Hello", f"Hello {time.time_ns()}") + f"{comment} {number}\n")
-            took_ms.append(_shown_ms(child.stdout, "reloaded"))
-        child.terminate()
-        child.stdout.read()
+        with child.stdout as lines:
+            _shown_ms(lines, "ready")
+            for number in range(saves):
+                time.sleep(PAUSE_SEC)
+                handler.write_text(source.replace("Hello", f"Hello {time.time_ns()}") + f"{comment} {number}\n")
+                took_ms.append(_shown_ms(lines, "reloaded"))
+            child.terminate()
+            lines.read()
     return took_ms
 
 

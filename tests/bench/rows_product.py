@@ -44,7 +44,7 @@ def pss_kb(pid: str) -> int:
 def waits(effort: Effort) -> Iterator[Row]:
     times = effort.times(TIMES)
     with temporary_folder() as folder, sless_server(folder) as url:
-        time.sleep(3)
+        time.sleep(0 if effort.moment else 3)
         yield at_most("memory of the idle server: master, worker, history", memory_mb(folder), 150, unit="MB")
         client = connect(url, folder)
         uploads = [upload_to_first_200(client, number) for number in range(times)]

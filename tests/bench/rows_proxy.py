@@ -60,8 +60,8 @@ def against_nginx(effort: Effort) -> Iterator[Row]:
         for connections in CONNECTIONS:
             used: list[float] = []
             measured = alternate(
-                lambda count=connections, used=used: with_processor_time(urls, count, effort.seconds, used),
-                lambda count=connections: wrk(urls.nginx, connections=count, seconds=effort.seconds),
+                lambda count=connections, used=used: with_processor_time(urls, count, effort, used),
+                lambda count=connections: wrk(urls.nginx, connections=count, effort=effort),
                 effort.pairs,
             )
             if measured.failed:
@@ -70,18 +70,18 @@ def against_nginx(effort: Effort) -> Iterator[Row]:
             yield from nginx_rows(connections, measured, statistics.median(used))
         yield at_least("rate with 256 connections / with 32", rates[256] / rates[32], 0.9)
         added = alternate(
-            lambda: wrk(urls.sless, connections=1, seconds=effort.seconds),
-            lambda: wrk(urls.direct, connections=1, seconds=effort.seconds),
+            lambda: wrk(urls.sless, connections=1, effort=effort),
+            lambda: wrk(urls.direct, connections=1, effort=effort),
             effort.pairs,
         )
         yield at_most("added by the proxy at the median of one connection", added.added_ms, 0.3, unit="ms")
 
 
-def with_processor_time(urls: OneUpstream, connections: int, seconds: int, used_us: list[float]) -> Report:
+def with_processor_time(urls: OneUpstream, connections: int, effort: Effort, used_us: list[float]) -> Report:
     """Appends the processor time per call of the server, without the processes that it starts."""
     before = urls.server.processor_sec()
-    report = wrk(urls.sless, connections=connections, seconds=seconds)
-    used_us.append((urls.server.processor_sec() - before) * 1e6 / (report.requests_per_sec * seconds))
+    report = wrk(urls.sless, connections=connections, effort=effort)
+    used_us.append((urls.server.processor_sec() - before) * 1e6 / (report.requests_per_sec * effort.seconds))
     return report
 
 
@@ -101,8 +101,8 @@ def against_the_instance(effort: Effort) -> Iterator[Row]:
             called = deploy(connect(url, folder), "hello", FUNCTIONS / code, name)
             for connections in effort.some(CONNECTIONS):
                 measured = alternate(
-                    lambda called=called, count=connections: wrk(called, connections=count, seconds=effort.seconds, script=POST_JSON),
-                    lambda instance=instance, count=connections: wrk(instance, connections=count, seconds=effort.seconds, script=POST_JSON),
+                    lambda called=called, count=connections: wrk(called, connections=count, effort=effort, script=POST_JSON),
+                    lambda instance=instance, count=connections: wrk(instance, connections=count, effort=effort, script=POST_JSON),
                     effort.pairs,
                 )
                 detail = f"sless {figures(median(measured.first))}; instance {figures(median(measured.second))}; failed {measured.failed}"
@@ -113,7 +113,7 @@ def against_the_instance(effort: Effort) -> Iterator[Row]:
 
 def beside_slow_work(effort: Effort) -> Iterator[Row]:
     """p99 of calls on 8 connections while the control plane is busy, against the same minute without that work."""
-    seconds = 1 if effort.moment else max(effort.seconds, 10)
+    effort = effort.at_least(10)
     polled, files, followed = effort.times(50), effort.times(5_000), effort.times(100)
     with temporary_folder() as folder, sless_server(folder) as url:
         client = connect(url, folder)
@@ -128,16 +128,16 @@ def beside_slow_work(effort: Effort) -> Iterator[Row]:
             (f"{polled} builds polled each second", lambda: poll_builds(client, polled)),
         ]
         for name, work in works:
-            quiet = wrk(called, connections=8, seconds=seconds, script=POST_JSON)
-            busy = under(work, lambda: wrk(called, connections=8, seconds=seconds, script=POST_JSON))
+            quiet = wrk(called, connections=8, effort=effort, script=POST_JSON)
+            busy = under(work, lambda: wrk(called, connections=8, effort=effort, script=POST_JSON))
             yield beside(name, quiet, busy)
         users = [client, *(connect(url, folder, f"follower{number}") for number in range((followed - 1) // FOLLOWED_AT_ONCE))]
         for other in users[1:]:
             deploy(other, "hello", FUNCTIONS / "python", "python3.11")
-        quiet = wrk(called, connections=8, seconds=seconds, script=POST_JSON)
+        quiet = wrk(called, connections=8, effort=effort, script=POST_JSON)
         for number, user in enumerate(users):
             follow(user, min(FOLLOWED_AT_ONCE, followed - number * FOLLOWED_AT_ONCE))
-        busy = wrk(called, connections=8, seconds=seconds, script=POST_JSON)
+        busy = wrk(called, connections=8, effort=effort, script=POST_JSON)
         yield beside(f"{followed} followed logs", quiet, busy)
 
 

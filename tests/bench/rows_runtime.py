@@ -40,9 +40,7 @@ def against_frameworks(effort: Effort) -> Iterator[Row]:
         with temporary_folder() as folder, runtime(name, FUNCTIONS / code, folder) as ours, framework() as theirs:
             ours_us: list[float] = []
             theirs_us: list[float] = []
-            measured = alternate(
-                partial(_loaded, ours, effort.seconds, ours_us), partial(_loaded, theirs, effort.seconds, theirs_us), effort.pairs
-            )
+            measured = alternate(partial(_loaded, ours, effort, ours_us), partial(_loaded, theirs, effort, theirs_us), effort.pairs)
         other = "bare net/http" if name == "go1.23" else "functions-framework"
         detail = f"runtime {figures(median(measured.first))}; {other} {figures(median(measured.second))}; failed {measured.failed}"
         yield at_least(f"runtime {name} / {other}, POST JSON, 32 connections", measured.ratio, aim, detail=detail)
@@ -51,11 +49,11 @@ def against_frameworks(effort: Effort) -> Iterator[Row]:
         yield ratio(f"{other} / runtime {name}, processor time of a request", saved, detail=detail)
 
 
-def _loaded(server: Served, seconds: int, cost_us: list[float]) -> Report:
+def _loaded(server: Served, effort: Effort, cost_us: list[float]) -> Report:
     """One measurement. Adds the processor time per request, which depends less on the machine's load than the rate, to `cost_us`."""
     before = server.processor_sec()
-    report = wrk(server, connections=32, seconds=seconds, script=POST_JSON)
-    cost_us.append((server.processor_sec() - before) / (report.requests_per_sec * seconds) * 1e6)
+    report = wrk(server, connections=32, effort=effort, script=POST_JSON)
+    cost_us.append((server.processor_sec() - before) / (report.requests_per_sec * effort.seconds) * 1e6)
     return report
 
 
