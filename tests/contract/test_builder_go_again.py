@@ -11,7 +11,7 @@ from tests.contract.backend_harness import wait_until
 from tests.contract.builder_harness import LocalBuilderHarness
 from tests.contract.test_builder_go import GO, HANDLE
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.slow]
+pytestmark = [pytest.mark.timeout(300), pytest.mark.slow, pytest.mark.xdist_group("go-again")]
 
 SOAK = "TEST_SOAK_MESSAGES" in os.environ
 AGAIN, IN_FULL = "go: compiled what changed", "go build: compiling with"
@@ -55,12 +55,19 @@ def without_id(program: bytes) -> bytes:
     return re.sub(rb"[\w-]{20}/[\w-]{20}/[\w-]{20}/[\w-]{20}", b"", program, count=1)
 
 
+@pytest.fixture(scope="module")
+def plain(warm_go: None) -> Iterator[LocalBuilderHarness]:
+    """Compiles the same code once for all tests: it has nothing to learn."""
+    harness = LocalBuilderHarness()
+    yield harness
+    harness.close()
+
+
 @pytest.fixture
-def builds(warm_go: None) -> Iterator[Builds]:
-    harnesses = LocalBuilderHarness(again=True), LocalBuilderHarness()
-    yield Builds(*harnesses)
-    for harness in harnesses:
-        harness.close()
+def builds(plain: LocalBuilderHarness) -> Iterator[Builds]:
+    harness = LocalBuilderHarness(again=True)
+    yield Builds(harness, plain)
+    harness.close()
 
 
 def edited(files: Files, path: str, old: str, new: str) -> Files:

@@ -29,7 +29,8 @@ from tests.services.product import zip_of
 
 SECONDS = float(os.environ.get("FUZZ_SECONDS", "3"))
 SLOW_SEC = 5.0
-pytestmark = pytest.mark.timeout(SECONDS + 120)
+# With a minute each, they start among the first, so that none is the last.
+pytestmark = [pytest.mark.timeout(SECONDS + 120), *([pytest.mark.slow] if SECONDS > 10 else [])]
 
 
 class Dice:
