@@ -36,8 +36,11 @@ START_SEC = 60
 NAMES = {"functions": "hello", "services": "web", "triggers": "tick", "jobs": "job", "fn": "hello"}
 REQUEST_ID = "schemathesis-1"
 CODE = {"files": {"handler.py": "def handle(event):\n    return event\n"}}
-# Requests per operation and kind of data; `make soak` runs more. Half as many for services, which share code and schemas with functions.
-EXAMPLES = 40 if "TEST_SOAK_MESSAGES" in os.environ else 8
+SOAK = "TEST_SOAK_MESSAGES" in os.environ
+# Random requests per operation and kind of data. Half as many for services, which share code and schemas with functions.
+EXAMPLES = 40 if SOAK else 4
+COVERAGE = None if SOAK else 24
+"""Requests per operation with values at the bounds of its schema, of some 80: `make soak` sends all. Half as many for services."""
 SHARED_WITH_A_PAGE = "/funcs/{ns}/triggers/{name}"
 """GET is a page of the console; the document lists the interface only."""
 ADDRESSES = itertools.count(1)
@@ -168,13 +171,17 @@ def schema() -> Any:
 def test_api(label: str, schema: Any, running: Running) -> None:
     """Not with `schema.parametrize`, which generates all requests during collection: ten seconds in each worker, also for other tests."""
     operation = schema.find_operation_by_label(label)
-    most = EXAMPLES // 2 if "/services" in label else EXAMPLES
+    share = 2 if "/services" in label else 1
+    most = EXAMPLES // share
 
     @settings(max_examples=most, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
     def generated(case: Any, running: Running) -> None:
         check(case, running)
 
     run = build_operation_test(config=schema.config, operation=operation, test_func=generated, given_kwargs={}, feedback=FeedbackSources())
+    if COVERAGE is not None:
+        cases = getattr(run, "hypothesis_explicit_examples", [])
+        cases[:] = cases[:: -(-len(cases) * share // COVERAGE) or 1]  # evenly from all parameters
     run(running=running)
 
 
