@@ -7,9 +7,9 @@ from sless.http.console.request import Page, PageRequest, wants_page
 from sless.http.console.text_list import sorted_for_text, text_of
 from sless.http.overview import overview_json
 
-FIRST_ROWS = 50
-"""Rows of the page itself, more than a screen shows; the script adds the others from the stream, which it opens anyway. So the first paint
-takes the same time however many there are."""
+FIRST_ROWS = 20
+"""Rows of the page itself, as many as a large screen shows; the script adds the others from the stream, which it opens anyway. So the first
+paint takes the same time however many there are."""
 
 
 def listing(req: PageRequest) -> Response:

@@ -7,6 +7,5 @@ export function sparkline(slots, label) {
   const bars = (index) => slots.map((slot, at) => (slot[index] ? `M${at * 8 + 4} 23V${Math.round((23 - Math.max(2, (slot[index] * 22) / most)) * 10) / 10}` : '')).join('');
   return svg('svg', { class: 'spark', viewBox: '0 0 96 24', width: 96, height: 24, role: 'img', 'aria-label': label },
     svg('path', { class: 'axis', d: 'M0 23.5H96' }),
-    svg('path', { class: 'tick', d: bars(0) }),
-    svg('path', { class: 'tick bad', d: bars(1) }));
+    ...['tick', 'tick bad'].map((kind, index) => bars(index) && svg('path', { class: kind, d: bars(index) })));
 }

@@ -1,9 +1,9 @@
 // Creates elements, and writes numbers in them. Text is always inserted as text, never as HTML.
-import { page } from './page.js';
+import { once, page } from './page.js';
 
 const SVG = 'http://www.w3.org/2000/svg';
 
-// el('a', {class: 'button', href: '/x', onclick: f}, 'text', child, …); null and false children are left out.
+// el('a', {class: 'button', href: '/x', onclick: f}, 'text', child, …); null, false and empty children are left out.
 export function el(tag, attributes = {}, ...children) {
   return filled(document.createElement(tag), attributes, children);
 }
@@ -19,7 +19,7 @@ function filled(element, attributes, children) {
     else if (name === 'value' && 'value' in element) element.value = value;
     else element.setAttribute(name, value === true ? '' : value);
   }
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false && child !== ''));
   return element;
 }
 
@@ -34,8 +34,7 @@ const ICONS = {
 };
 
 export function icon(name) {
-  const drawing = { fill: 'none', stroke: 'currentColor', 'stroke-width': 1.6, 'stroke-linecap': 'round', 'stroke-linejoin': 'round' };
-  return svg('svg', { class: 'icon', viewBox: '0 0 20 20', 'aria-hidden': 'true', ...drawing }, svg('path', { d: ICONS[name] }));
+  return svg('svg', { class: 'icon', viewBox: '0 0 20 20', 'aria-hidden': 'true' }, svg('path', { d: ICONS[name] }));
 }
 
 export function badge(phase, text) {
@@ -43,21 +42,21 @@ export function badge(phase, text) {
 }
 
 const UNITS = page.language === 'ru' ? { sizes: ['Б', 'КБ', 'МБ', 'ГБ'], ms: 'мс', s: 'с' } : { sizes: ['B', 'KB', 'MB', 'GB'], ms: 'ms', s: 's' };
-const [two, three] = [2, 3].map((digits) => new Intl.NumberFormat(page.language, { maximumSignificantDigits: digits, useGrouping: false }));
+const [two, three] = [2, 3].map((digits) => once(() => new Intl.NumberFormat(page.language, { maximumSignificantDigits: digits, useGrouping: false })));
 
 export function bytes(size) {
   for (const unit of UNITS.sizes.slice(0, -1)) {
-    if (size < 1024) return `${three.format(size)}\u00a0${unit}`;
+    if (size < 1024) return `${three().format(size)}\u00a0${unit}`;
     size /= 1024;
   }
-  return `${three.format(size)}\u00a0${UNITS.sizes.at(-1)}`;
+  return `${three().format(size)}\u00a0${UNITS.sizes.at(-1)}`;
 }
 
 export function milliseconds(value) {
   if (value === null || value === undefined) return '–';
-  return value < 1000 ? `${three.format(value)}\u00a0${UNITS.ms}` : `${three.format(value / 1000)}\u00a0${UNITS.s}`;
+  return value < 1000 ? `${three().format(value)}\u00a0${UNITS.ms}` : `${three().format(value / 1000)}\u00a0${UNITS.s}`;
 }
 
 export function percent(share) {
-  return `${two.format(share)}\u00a0%`;
+  return `${two().format(share)}\u00a0%`;
 }

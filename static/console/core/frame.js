@@ -1,5 +1,5 @@
 // Runs on every page: menus, copy buttons, times in the reader's zone.
-import { t } from './page.js';
+import { afterPaint, t } from './page.js';
 import { showTimes } from './time.js';
 
 function closeMenus(except) {
@@ -53,6 +53,8 @@ export function toast(text, { bad = false, href = '', label = '' } = {}) {
   if (!bad) setTimeout(() => note.remove(), href ? 8000 : 2500);
 }
 
-showTimes();
-// On a narrow screen, tabs scroll: the current one must be seen.
-for (const tab of document.querySelectorAll('nav [aria-current]')) tab.scrollIntoView({ inline: 'center', block: 'nearest' });
+afterPaint(() => {
+  showTimes();
+  // On a narrow screen, tabs scroll: the current one must be seen.
+  for (const tab of document.querySelectorAll('nav [aria-current]')) tab.scrollIntoView({ inline: 'center', block: 'nearest' });
+});

@@ -29,3 +29,15 @@ function formOf(number) {
   if (number % 10 === 1 && number % 100 !== 11) return 0;
   return [2, 3, 4].includes(number % 10) && ![12, 13, 14].includes(number % 100) ? 1 : 2;
 }
+
+// The function that makes a value on its first call and returns the same one afterwards: formats take 40 ms, which would delay the page.
+export function once(make) {
+  let made;
+  return () => (made ??= make());
+}
+
+// Calls `act` when the browser has drawn the page, at once in a tab that is not shown.
+export function afterPaint(act) {
+  if (document.hidden) act();
+  else requestAnimationFrame(() => setTimeout(act));
+}

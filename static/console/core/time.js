@@ -1,18 +1,18 @@
 // Times for people, in their language and zone.
-import { locale } from './page.js';
+import { locale, once } from './page.js';
 
-const relative = new Intl.RelativeTimeFormat(locale, { numeric: 'auto', style: 'short' });
-const exact = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'short' });
+const relative = once(() => new Intl.RelativeTimeFormat(locale, { numeric: 'auto', style: 'short' }));
+const exact = once(() => new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'short' }));
 const PARTS = { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' };
-const minutes = new Intl.DateTimeFormat(locale, PARTS);
-const seconds = new Intl.DateTimeFormat(locale, { ...PARTS, second: '2-digit' });
+const minutes = once(() => new Intl.DateTimeFormat(locale, PARTS));
+const seconds = once(() => new Intl.DateTimeFormat(locale, { ...PARTS, second: '2-digit' }));
 const STEPS = [['second', 60], ['minute', 60], ['hour', 24], ['day', 30], ['month', 12], ['year', Infinity]];
 
 // "3 min. ago", "in 2 hr."
 export function ago(moment, now = Date.now()) {
   let amount = (new Date(moment).getTime() - now) / 1000;
   for (const [unit, size] of STEPS) {
-    if (Math.abs(amount) < size) return relative.format(Math.round(amount), unit);
+    if (Math.abs(amount) < size) return relative().format(Math.round(amount), unit);
     amount /= size;
   }
   return '';
@@ -21,8 +21,8 @@ export function ago(moment, now = Date.now()) {
 // "31 Jan, 09:26"; with the year if it is another one.
 export function clock(moment, { withSeconds = false } = {}) {
   const date = new Date(moment);
-  if (date.getFullYear() !== new Date().getFullYear()) return exact.format(date);
-  return (withSeconds ? seconds : minutes).format(date);
+  if (date.getFullYear() !== new Date().getFullYear()) return exact().format(date);
+  return (withSeconds ? seconds() : minutes()).format(date);
 }
 
 // Fills <time data-ago> and <time data-time> (also data-time="seconds") elements; call it for those that a script adds.
@@ -32,7 +32,7 @@ export function showTimes(root = document) {
     if (Number.isNaN(moment.getTime())) continue;
     const text = 'ago' in item.dataset ? ago(moment) : clock(moment, { withSeconds: item.dataset.time === 'seconds' });
     if (item.textContent !== text) item.textContent = text;
-    item.title ||= 'ago' in item.dataset ? exact.format(moment) : item.dateTime;
+    item.title ||= 'ago' in item.dataset ? exact().format(moment) : item.dateTime;
   }
 }
 

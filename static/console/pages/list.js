@@ -2,7 +2,7 @@
 import '../core/frame.js';
 import { sparkline } from '../core/chart.js';
 import { badge, el, icon, percent } from '../core/dom.js';
-import { page, t, tn } from '../core/page.js';
+import { afterPaint, page, t, tn } from '../core/page.js';
 import { follow, rest } from '../core/rest.js';
 import { showTimes } from '../core/time.js';
 
@@ -13,6 +13,7 @@ const rows = new Map([...body.rows].map((row) => [row.dataset.key, row]));
 const known = new Map(); // the items that the stream has sent, as text
 const searched = new WeakMap(); // row → its text
 const wanted = { q: '', kind: 'all', state: 'all' };
+let remembering = 0;
 let complete = false; // the page itself has the first rows only
 
 function keyOf(item) {
@@ -163,7 +164,8 @@ filters.addEventListener('submit', (event) => event.preventDefault());
 filters.elements.q.addEventListener('input', (event) => {
   wanted.q = event.target.value.trim().toLowerCase();
   applyFilters();
-  rememberFilters();
+  clearTimeout(remembering); // browsers refuse to change the address at every key
+  remembering = setTimeout(rememberFilters, 300);
 });
 filters.elements.state.addEventListener('change', (event) => want({ state: event.target.value }));
 for (const button of filters.querySelectorAll('[data-kind]')) button.addEventListener('click', () => want({ kind: button.dataset.kind }));
@@ -190,7 +192,7 @@ async function readAll() {
 
 const live = document.getElementById('live');
 let begins = true;
-follow('overview?follow=1', ({ event, data }) => {
+afterPaint(() => follow('overview?follow=1', ({ event, data }) => {
   const news = JSON.parse(data);
   if (event === 'gone') drop(news);
   else if (begins) takeAll(news);
@@ -207,4 +209,4 @@ follow('overview?follow=1', ({ event, data }) => {
 }).catch((error) => {
   live.textContent = error.message;
   live.classList.remove('on');
-});
+}));
