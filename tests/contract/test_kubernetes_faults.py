@@ -267,11 +267,11 @@ def test_a_run_whose_start_got_no_response_runs_once(harness, kube_cluster):
 
 def test_a_slow_api_does_not_block_the_caller(harness, kube_cluster):
     revision = harness.python(HELLO)
-    kube_cluster.fault(times=5, delay_sec=1.0)
+    kube_cluster.fault(times=5, delay_sec=3.0)
     for call in (lambda: harness.apply(revision), lambda: harness.start_run(revision), lambda: harness.backend.remove("unknown")):
         began = time.perf_counter()
         call()
-        assert time.perf_counter() - began < 0.3
+        assert time.perf_counter() - began < 1.5
     wait_until(lambda: tick(harness, revision) and harness.endpoints(revision), "ready", 30)
 
 

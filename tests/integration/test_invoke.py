@@ -86,7 +86,7 @@ def test_calls_to_a_blocked_workload_do_not_delay_other_requests(serve: Serve) -
         call.start()
     began = time.monotonic()
     assert request(front, "GET", "/readyz").status == 200
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 3
     for call in calls:
         call.join(20)
     assert time.monotonic() - began < 4

@@ -70,7 +70,7 @@ def test_children_of_a_killed_server_end(short_folder):
     finally:
         server.kill()
         server.communicate()
-    wait_until(lambda: not any(runs(*child) for child in children.items()), "all ended", 5)
+    wait_until(lambda: not any(runs(*child) for child in children.items()), "all ended", 15)
 
 
 def test_a_server_that_stops_leaves_no_guard(short_folder):
