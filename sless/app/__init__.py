@@ -1,9 +1,9 @@
 """The composition root: the only package that chooses implementations.
 
 `assembly` creates and connects the parts of one worker process, `adapters` fit them to each other's protocols, `database` finds, migrates
-and claims the database, `encryption` finds and creates its keys, `rotation` replaces them, `history` starts the process that writes
-history, `backup` writes and restores backups, `gc` deletes what is left over (`garbage`, `zipapps`), `earlier` reads objects of the earlier
-operator, `lifecycle` creates an application after the server is ready and ends the parts one by one.
+and claims the database and replaces its keys, `encryption` finds and creates them, `backup` writes and restores backups, `gc` deletes
+unreferenced data, `earlier` reads objects of the earlier operator, `lifecycle` creates an application after the server is ready and ends
+the parts one by one.
 """
 
 from sless.app.assembly import Assembly, MakeBackend

@@ -1,19 +1,25 @@
 """Adapters from one package to a protocol of another."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from wsgiref.types import WSGIApplication
 
+from sless import ids
+from sless.app.database import database_url_of
 from sless.asgi.overviews import ReadOverview
-from sless.config import Settings
+from sless.children import command_of
+from sless.config import Settings, passed_on
 from sless.domain.durations import Durations
 from sless.domain.limits import defaults_of, limits_of
 from sless.domain.model import Run
 from sless.domain.queue_limits import QueueSizes
 from sless.errors import SlessError
 from sless.host.memory import machine_memory_mb
+from sless.proxy.history_child import link_to_child
 from sless.proxy.plane import DataPlane
+from sless.proxy.recorder import MakeLink
 from sless.reconcile.leader import Leader
 from sless.reconcile.limit_notices import LimitNotices
 from sless.reconcile.loop import Loop
@@ -102,3 +108,12 @@ def make_flask(usecases: Usecases, verifier: TokenVerifier, settings: Settings) 
     from sless.http import create_app
 
     return create_app(usecases, verifier, settings)
+
+
+_PASSED_ON = ("HOME", "LANG", "LC_*", "LD_LIBRARY_PATH", "PG*", "SSL_*", "TMPDIR", "TZ")
+"""Variables read by Python, SQLite and PostgreSQL's library."""
+
+
+def history_link(settings: Settings, holder: str) -> MakeLink:
+    order = {"database_url": database_url_of(settings), "holder": holder, "session": ids.new_id(), "log_level": settings.log_level}
+    return link_to_child(command_of("sless.store.history_process"), json.dumps(order).encode(), passed_on(_PASSED_ON))

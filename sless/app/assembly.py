@@ -9,9 +9,8 @@ from functools import partial
 from time import monotonic
 
 from sless import ids, metrics
-from sless.app.adapters import RunQueue, connect_kube, make_flask, overview_reader, run_limits_of, scaler_of, tenant_loops
+from sless.app.adapters import RunQueue, connect_kube, history_link, make_flask, overview_reader, run_limits_of, scaler_of, tenant_loops
 from sless.app.database import holder_of, open_encrypted
-from sless.app.history import history_link
 from sless.app.lifecycle import Later, run_steps
 from sless.asgi import Application, ApplicationParts
 from sless.backend import make_local_backend

@@ -1,13 +1,15 @@
-"""Finds and migrates the database, and claims it for this server with a local backend."""
+"""Finds and migrates the database, claims it for this server with a local backend, and replaces its encryption key."""
 
 import logging
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from sless import ids
-from sless.app.encryption import ensure_keys, key_source_of, place_of
+from sless.app.encryption import KeyFile, ensure_keys, key_source_of, place_of
 from sless.config import Settings
+from sless.domain.audit import installation_note, value_change
 from sless.domain.durations import Durations
 from sless.errors import ConfigError, SlessError
 from sless.reconcile.leader import LEASE
@@ -105,3 +107,25 @@ def holder_of(data_dir: Path) -> str:
     path.touch(mode=0o600)
     path.write_text(holder := ids.new_id())
     return holder
+
+
+def rotate(settings: Settings, report: Callable[[str], None]) -> None:
+    """Encrypts all secrets with the newest key. A key file gets a new key first, unless an earlier rotation was interrupted."""
+    source = key_source_of(settings)
+    store = open_encrypted(settings)
+    try:
+        store.check_schema()
+        store.sealed.check(place_of(source))
+        if isinstance(source, KeyFile) and store.sealed.is_rotated():
+            source.add()
+            report(f"Added a new key to {source.path}")
+        done = 0
+        while True:
+            done += store.sealed.rotate(lambda at, total: report(f"{at} of {total} values"))
+            # A server may have stored another value with an older key in the meantime.
+            if store.sealed.is_rotated():
+                break
+        store.audit.add(installation_note("rotate_keys", value_change("encrypted", None, done)))
+        report(f"Encrypted {done} values with key {store.sealed.newest_id}; older keys are only needed for backups made before")
+    finally:
+        store.close()

@@ -5,15 +5,17 @@ when a registry did not respond. Only objects with this installation's id are re
 registry. If a zipapp runs it, it also removes what earlier builds of the zipapp have unpacked.
 """
 
-from collections.abc import Iterator, Sequence
+import fcntl
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
 from sless import clock, ids
 from sless.app.database import open_encrypted
-from sless.app.garbage import Garbage
-from sless.app.zipapps import old_builds
 from sless.builder import make_local_builder
 from sless.code import open_code_store
 from sless.code.contexts import open_context_store
@@ -29,6 +31,16 @@ from sless.store import Store
 YOUNG = timedelta(hours=1)
 """Younger code is kept, as it may belong to an upload that is about to become a version."""
 _ALL = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Garbage:
+    """`kind` is code, context, artifact (an image, or installed dependencies) or zipapp. `remove` deletes it for good."""
+
+    kind: str
+    name: str
+    size_bytes: int | None
+    remove: Callable[[], None]
 
 
 def collect(settings: Settings, *, dry_run: bool, young: timedelta = YOUNG, zipapp: tuple[Path, Path] | None = None) -> list[Garbage]:
@@ -106,3 +118,39 @@ def _builder_of(settings: Settings, installation: str) -> Builder:
 
     contexts = open_context_store(settings, installation)
     return make_kubernetes_builder(settings, Kube.connect(settings), installation, open_code_store(settings), contexts)
+
+
+def old_builds(archive: Path, root: Path) -> Iterator[Garbage]:
+    """Unpacked folders of earlier builds of the zipapp that runs. `archive` is the zipapp, `root` the folder into which it unpacks itself.
+
+    Its first code (`.ci/release/zipapp_main.py`) marks the folder of a running build with a lock, and removes unused folders at the first
+    start of a new build. One that was still in use then stays."""
+    for folder in sorted(root.iterdir()) if root.is_dir() else ():
+        if folder.name.startswith(f"{archive.name}_") and folder.is_dir():
+            with _unused(root, folder.name) as free:
+                if free:
+                    yield Garbage(kind="zipapp", name=str(folder), size_bytes=None, remove=partial(_remove_build, root, folder.name))
+
+
+def _remove_build(root: Path, name: str) -> None:
+    """Leaves it if a process has started it in the meantime."""
+    with _unused(root, name) as free:
+        if free:
+            shutil.rmtree(root / name)
+            _mark(root, name).unlink()
+
+
+@contextmanager
+def _unused(root: Path, name: str) -> Iterator[bool]:
+    """Whether the folder is unused. Nothing can start to use it during the block."""
+    with _mark(root, name).open("a") as mark:
+        try:
+            fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
+def _mark(root: Path, name: str) -> Path:
+    return root / f".{name}_used"

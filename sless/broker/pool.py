@@ -10,7 +10,7 @@ from sless.broker.connection import BrokerConnection, open_connection
 from sless.broker.faults import BrokerError
 from sless.broker.reader import BrokerLimits
 from sless.domain.amqp import BrokerUrl
-from sless.domain.backoff import backoff_sec
+from sless.domain.durations import backoff_sec
 from sless.outbound import Outbound
 
 CHANNELS_PER_CONNECTION = 200

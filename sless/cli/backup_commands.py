@@ -83,7 +83,7 @@ def rotate_keys(**options: Path | str | None) -> None:
       sless rotate-keys
     """
     settings = load_settings(**options)
-    from sless.app.rotation import rotate
+    from sless.app.database import rotate
 
     with acting(shell_actor()):
         rotate(settings, say)

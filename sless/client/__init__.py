@@ -6,12 +6,12 @@
 - `transport` is the only module here that imports `requests`.
 """
 
-from sless.client.answers import CallAnswer
 from sless.client.client import Client, connect
 from sless.client.deployment import DeployRequest, DeployResult, Report, deploy
 from sless.client.errors import ClientError, Unreachable
 from sless.client.packing import PackingError, pack_folder
 from sless.client.profiles import Profile, ProfileError
+from sless.client.transport import CallAnswer
 
 __all__ = [
     "CallAnswer",

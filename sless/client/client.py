@@ -6,8 +6,7 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import quote
 
-from sless.client.answers import CallAnswer
-from sless.client.transport import Transport
+from sless.client.transport import CallAnswer, Transport
 
 UPLOAD_TIMEOUT = (10.0, 600.0)
 """Connect, read: 32 MB over a slow connection, then the server's checks."""

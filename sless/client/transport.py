@@ -1,16 +1,17 @@
 """HTTP requests to one server; the only module that uses `requests`."""
 
 import ipaddress
+import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import requests
 from requests.auth import AuthBase
 
-from sless.client.answers import CallAnswer
 from sless.client.errors import ClientError, Unreachable, error_of
 
 CONNECT_SEC = 10.0
@@ -18,6 +19,34 @@ READ_SEC = 120.0
 IDEMPOTENT = frozenset({"GET", "HEAD", "PUT", "DELETE"})
 REFUSED_PAUSES_SEC = (0.1, 0.3, 0.9)
 """A restarting server is back within about a second."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallAnswer:
+    """The answer of a function or service. `headers` is case-insensitive; repeated headers are joined with `, `."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def platform_error(self) -> str:
+        """The code if sless answered instead of the function (`X-Sless-Error`), else ""."""
+        return self.headers.get("X-Sless-Error", "")
+
+    @property
+    def invocation_path(self) -> str:
+        """`Location` of an asynchronous call, else ""."""
+        return self.headers.get("Location", "")
+
+    @property
+    def refusal(self) -> ClientError:
+        """The error in an answer by sless itself."""
+        try:
+            parsed = json.loads(self.body)
+        except ValueError:
+            parsed = None
+        return error_of(self.status, self.headers, self.body, parsed)
 
 
 class Transport:

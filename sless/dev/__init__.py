@@ -1,7 +1,7 @@
 """Dev: serves one folder at /fn/dev/NAME and reloads it on every save, without a server, token or database.
 
 `folder` detects changes and packs the code · `routes` the one route and the history of its calls · `reloads` turns a save into a ready
-instance, or shows why that failed · `serving` assembles the parts and serves · `screen` the protocol of the terminal output.
+instance, or shows why that failed · `serving` assembles the parts and serves.
 
 Decision: a second, small composition root besides `app`, with the same parts: builder, backend, data plane, ASGI application and front
 door. So headers, errors, time-outs, memory and streaming are those of the server. Store, control loops and REST are left out.
@@ -16,7 +16,7 @@ Decision: a save that changes no dependency skips the builder and its trial impo
 the old instance is removed, unlike on a server: a developer wants to see the error, not the previous version.
 """
 
-from sless.dev.screen import Screen
+from sless.dev.reloads import Screen
 from sless.dev.serving import DevRequest, serve_folder
 
 __all__ = ["DevRequest", "Screen", "serve_folder"]

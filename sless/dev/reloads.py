@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 from sless.backend import LocalBackend
 from sless.builder import LocalBuilder
@@ -17,9 +18,8 @@ from sless.builder.local import find_artifact, is_compiled
 from sless.client.packing import PackingError, pack_folder
 from sless.dev.folder import FolderCode, Watcher
 from sless.dev.routes import EndedCalls, OneRoute
-from sless.dev.screen import Screen
 from sless.domain.exits import exit_words_of
-from sless.domain.model import LogLine
+from sless.domain.model import Invocation, LogLine
 from sless.domain.ports import BuildSpec, Deployment, ObservedDeployment, Revision
 from sless.errors import Code, SlessError
 from sless.host.material import Material, MaterialKey, MaterialLost
@@ -33,6 +33,24 @@ _COPIES_KEPT = 3
 """Unpacked copies of the folder to keep: the newest, and those whose instances may still handle calls."""
 _CANNOT_IMPORT = exit_words_of(1)
 """Exit code of a runtime that could not import the handler (runtimes/README.md)."""
+
+
+class Screen(Protocol):
+    """Terminal output while a folder is served. All methods are called from one thread."""
+
+    def note(self, text: str) -> None:
+        """Progress: ready, changed, reloaded."""
+
+    def problem(self, text: str) -> None:
+        """Why calls cannot be served now; may contain several lines."""
+
+    def build_line(self, text: str) -> None: ...
+
+    def log_line(self, line: LogLine) -> None:
+        """A log line of the function."""
+
+    def call(self, invocation: Invocation) -> None:
+        """A call that has ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

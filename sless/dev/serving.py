@@ -17,9 +17,8 @@ from sless.builder import LocalBuilder, make_local_builder
 from sless.builder.local import is_compiled
 from sless.config import Settings
 from sless.dev.folder import FolderCode
-from sless.dev.reloads import ReloadParts, Reloads
+from sless.dev.reloads import ReloadParts, Reloads, Screen
 from sless.dev.routes import NAMESPACE, EndedCalls, NoQueue, OneRoute
-from sless.dev.screen import Screen
 from sless.domain.limits import MOST
 from sless.domain.model import Kind, WorkloadSpec
 from sless.domain.ports import Revision

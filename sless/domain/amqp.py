@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from sless.domain.backoff import backoff_sec
+from sless.domain.durations import backoff_sec
 
 DEFAULT_PORTS = {"amqp": 5672, "amqps": 5671}
 MAX_QUEUE_BYTES = 240

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
 
 from sless.domain.addresses import Allowed
-from sless.domain.backoff import backoff_sec
 from sless.domain.callback import parse_callback_url
+from sless.domain.durations import backoff_sec
 from sless.errors import Detail, Invalid
 
 CALLBACK_HEADER = "X-Sless-Callback-Url"

@@ -1,7 +1,9 @@
-"""How long the backends, the leader and the server wait before they act."""
+"""How long the backends, the leader and the server wait before they act, and the back-off formula for all retries."""
 
 from dataclasses import dataclass, fields, replace
 from typing import Self
+
+_MAX_DOUBLINGS = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,3 +92,8 @@ class Durations:
 
     def scaled(self, factor: float) -> Self:
         return replace(self, **{field.name: getattr(self, field.name) * factor for field in fields(self)})
+
+
+def backoff_sec(failures: int, *, first_sec: float, max_sec: float) -> float:
+    """Seconds until the next attempt: `first_sec` after the first failure, twice as long after each further one, at most `max_sec`."""
+    return min(max_sec, first_sec * 2.0 ** min(max(failures - 1, 0), _MAX_DOUBLINGS))

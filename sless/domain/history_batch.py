@@ -1,10 +1,11 @@
-"""Encodes history for the process that writes it.
+"""Encodes history for the process that writes it, and delimits messages on the pipes between both processes.
 
 The format is marshal, which takes a microsecond per call where JSON takes ten; both processes run the same version of sless and Python. A
 call is a plain tuple in the order of `CallEntry`; facts shared by the calls of a route are encoded once.
 """
 
 import marshal
+import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -17,6 +18,8 @@ ROWS_PER_WORKLOAD = 10_000
 """Rows written for one workload at a time, for its newest calls; older calls only count in the sums."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_HEAD = struct.Struct("<QI")
+"""Number and length of a message."""
 
 PlainCall = tuple[Any, ...]
 """The fields of CallEntry, with an index into the routes instead of the facts."""
@@ -137,3 +140,21 @@ def _lines_of(lines: Iterable[PlainLine]) -> Iterator[LogLine]:
         yield LogLine(
             source_id=source_id, seq=seq, workload_id=workload_id, invocation_id=invocation_id, at=moment, stream=stream, text=text
         )  # fmt: skip
+
+
+def message_of(number: int, data: bytes) -> bytes:
+    return _HEAD.pack(number, len(data)) + data
+
+
+def take_messages(received: bytearray) -> list[tuple[int, bytes]]:
+    """Removes all complete messages from the front of what has been received."""
+    found, at = [], 0
+    while len(received) - at >= _HEAD.size:
+        number, length = _HEAD.unpack_from(received, at)
+        start = at + _HEAD.size
+        if len(received) - start < length:
+            break
+        found.append((number, bytes(received[start : start + length])))
+        at = start + length
+    del received[:at]
+    return found

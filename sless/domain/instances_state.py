@@ -17,7 +17,7 @@ def instances_state_of(workload: Workload, phase: PhaseView, triggers: Sequence[
     if phase.active_version is None:
         return InstancesState.NO_VERSION
     if workload.observed.ready_instances:
-        return _standing(workload, phase)
+        return _running_state_of(workload, phase)
     if not keeps_instances(workload.kind, triggers):
         # A cron trigger runs its calls in processes of their own unless it has warmed an instance.
         return InstancesState.RUNS if all(item.type is TriggerType.CRON for item in triggers) else InstancesState.DISABLED
@@ -28,7 +28,7 @@ def instances_state_of(workload: Workload, phase: PhaseView, triggers: Sequence[
     return InstancesState.STARTING if phase.phase is Phase.DEPLOYING else InstancesState.ZERO
 
 
-def _standing(workload: Workload, phase: PhaseView) -> InstancesState:
+def _running_state_of(workload: Workload, phase: PhaseView) -> InstancesState:
     if workload.observed.message and workload.observed.message == phase.message:
         return InstancesState.LIMITED
     bounds = bounds_of(workload.kind, workload.spec)

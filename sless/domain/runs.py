@@ -1,4 +1,4 @@
-"""Constructors of new runs, one per kind. All but a cron firing start as queued, without an attempt."""
+"""Constructors of new runs, one per kind, and their attempts. All but a cron firing start as queued, without an attempt."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -71,3 +71,17 @@ def _run(run_id: str, target: RunTarget, trigger: CallTrigger, now: datetime, **
         id=run_id, namespace=target.namespace, workload_id=target.workload_id, kind=target.kind, name=target.name, trigger=trigger,
         not_before=now, created_at=now, **{"request_id": run_id} | values,
     )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """`number` counts from 1, over manual retries too. `status` is running or how the attempt ended (never dead: only runs are)."""
+
+    run_id: str
+    number: int
+    version: int | None
+    status: CallStatus
+    http_status: int | None
+    error: str | None
+    started_at: datetime
+    finished_at: datetime | None

@@ -6,9 +6,9 @@ from typing import Any
 from flask import Response
 
 from sless.clock import rfc3339_of
-from sless.domain.attempt import Attempt
 from sless.domain.callback import Callback, CallbackStatus
 from sless.domain.model import CallStatus, Kind
+from sless.domain.runs import Attempt
 from sless.errors import NotFound
 from sless.http.api_request import ApiRequest
 from sless.http.operation import Operation, Reply, shown

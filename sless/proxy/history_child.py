@@ -15,7 +15,8 @@ from time import monotonic
 from typing import IO, cast
 
 from sless.domain.call_sums import Outcomes
-from sless.domain.framing import message_of, take_messages
+from sless.domain.durations import backoff_sec
+from sless.domain.history_batch import message_of, take_messages
 from sless.proxy.recorder import MakeLink, Sender, Written
 
 _log = logging.getLogger(__name__)
@@ -45,7 +46,7 @@ class ChildLink:
         os.set_blocking(self._waker, False)
         self._child: _Child | None = None
         self._rest_until = 0.0
-        self._rest_sec = _FIRST_REST_SEC
+        self._failures = 0
 
     def pump(self, timeout_sec: float) -> None:
         if self._child is None and monotonic() >= self._rest_until:
@@ -122,12 +123,12 @@ class ChildLink:
         code = child.end(_END_SEC)
         _log.warning("the process that writes history has ended (%s); starting another", describe(code))
         if monotonic() - child.started > _WELL_SEC:
-            self._rest_sec = _FIRST_REST_SEC
+            self._failures = 0
         self._rest()
 
     def _rest(self) -> None:
-        self._rest_until = monotonic() + self._rest_sec
-        self._rest_sec = min(_MOST_REST_SEC, self._rest_sec * 2)
+        self._failures += 1
+        self._rest_until = monotonic() + backoff_sec(self._failures, first_sec=_FIRST_REST_SEC, max_sec=_MOST_REST_SEC)
 
 
 class _Child:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from sless import clock, ids, metrics
 from sless.broker import BrokerConnection, BrokerError, Channel, Delivery
 from sless.domain.amqp import retry_delay_sec_of, retry_queue_of
-from sless.domain.backoff import backoff_sec
+from sless.domain.durations import backoff_sec
 from sless.domain.messages import MessageCall, MessageInvoker, MessageOutcome
 from sless.reconcile.attempts import (
     Acknowledge,

@@ -6,7 +6,7 @@ import random
 from datetime import datetime, timedelta
 
 from sless import metrics
-from sless.domain.backoff import backoff_sec
+from sless.domain.durations import backoff_sec
 from sless.store import Store
 
 MAX_SEC = 300.0

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from sless.broker import BrokerError, Pool
 from sless.broker.pool import Link
-from sless.domain.backoff import backoff_sec
+from sless.domain.durations import backoff_sec
 from sless.domain.messages import MessageInvoker
 from sless.reconcile.attempts import MessageSource
 from sless.reconcile.consumer import ConsumerParts, QueueConsumer, Settled

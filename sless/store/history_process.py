@@ -7,6 +7,7 @@ before it answered, or a commit reported an error but succeeded) does not count 
 After the server has exited, the process still writes what is left in the pipe; if the database does not respond, for at most ALONE_SEC.
 """
 
+import itertools
 import json
 import logging
 import marshal
@@ -20,8 +21,8 @@ from dataclasses import dataclass, field
 from sless import log
 from sless.children import hide_from_children
 from sless.domain.call_sums import CallSums, SumsKey, outcomes_of
-from sless.domain.framing import message_of, take_messages
-from sless.domain.history_batch import HistoryBatch, choose_rows, decode, merged
+from sless.domain.durations import backoff_sec
+from sless.domain.history_batch import HistoryBatch, choose_rows, decode, merged, message_of, take_messages
 from sless.errors import Code, SlessError
 from sless.store import open_store
 from sless.store.history import HistoryStore, Receipt
@@ -124,8 +125,7 @@ class HistoryWriter:
         """Retries until the database accepts it. Raises non-retryable errors, and the last one once the server has been gone too long."""
         rows = [call.invocation() for call in batch.rows]
         stats = [item.row(key) for key, item in sums.items()]
-        rest_sec = _REST_SEC
-        while True:
+        for failures in itertools.count(1):
             try:
                 self._history.add_once(Receipt(self._session, number), rows, stats, batch.lines)
                 return
@@ -133,8 +133,7 @@ class HistoryWriter:
                 if error.code is Code.INTERNAL or self._is_over():
                     raise
                 _log.warning("cannot write history yet: %s", error.message)
-            time.sleep(rest_sec)
-            rest_sec = min(_MOST_REST_SEC, rest_sec * 2)
+            time.sleep(backoff_sec(failures, first_sec=_REST_SEC, max_sec=_MOST_REST_SEC))
 
     def _is_over(self) -> bool:
         if os.getppid() == self._parent:

@@ -8,8 +8,8 @@ from typing import Any
 from sqlalchemy import Select, func, select
 
 from sless import clock
-from sless.domain.attempt import Attempt
 from sless.domain.model import CallStatus, CallTrigger, Run
+from sless.domain.runs import Attempt
 from sless.errors import NotFound
 from sless.store.engine import Database
 from sless.store.queries import heads_of, in_batches

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from sless import clock
-from sless.domain.attempt import Attempt
 from sless.domain.callback import KEY_OVERLAP, Callback, CallbackKey, signing_keys_of
 from sless.domain.lifecycle import ENDED_CALL_STATUSES
 from sless.domain.model import Invocation, Kind, LogLine, Run
+from sless.domain.runs import Attempt
 from sless.errors import Code, NotFound, SlessError
 from sless.tokens import Caller
 from sless.usecases.parts import UseCaseParts

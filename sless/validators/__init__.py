@@ -1,8 +1,8 @@
 """Code checks at upload, a chain behind one protocol (`ports.Validator`). `make_validator` returns the one that the settings ask for.
 
-`chain` runs the checks in order and applies their modes · `syntax` · `rules` bandit's rules for Python, in the child process `rules_child`
-· `llm` a language model behind an OpenAI-compatible chat endpoint, `prompt` its prompt, `answer` validates its answer, `endpoint` one
-bounded request.
+`chain` runs the checks in order and applies their modes, and has the check of syntax · `rules` bandit's rules for Python, in the child
+process `rules_child` · `llm` a language model behind an OpenAI-compatible chat endpoint, `prompt` its prompt, `answer` validates its
+answer, `endpoint` one bounded request.
 
 Decisions:
 - No code reaches a builder unchecked: the chain runs before a version exists, and again when stored code gets a runtime of another
@@ -19,9 +19,8 @@ Decisions:
 from sless.config import Settings
 from sless.domain.ports import Validator, VerdictStore
 from sless.errors import ConfigError
-from sless.validators.chain import REQUIRE, Chain, Link
+from sless.validators.chain import REQUIRE, Chain, Link, SyntaxValidator
 from sless.validators.rules import RulesValidator
-from sless.validators.syntax import SyntaxValidator
 
 __all__ = ["make_validator"]
 

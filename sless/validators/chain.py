@@ -1,4 +1,5 @@
-"""Runs the checks in order. The mode of a check determines the effect of its opinion."""
+"""Runs the checks in order. The mode of a check determines the effect of its opinion. Also the check for syntax errors, which intake has
+already found."""
 
 import logging
 from collections.abc import Sequence
@@ -97,3 +98,13 @@ def _place_of(finding: Finding) -> str:
 def _detail_of(finding: Finding) -> Detail:
     located = finding.message if finding.line is None else f"line {finding.line}: {finding.message}"
     return Detail(field=finding.path, message=located)
+
+
+@dataclass(frozen=True, slots=True)
+class SyntaxValidator:
+    """Implements `ports.CodeCheck`."""
+
+    name: str = "syntax"
+
+    def opinion_of(self, code: CodeToCheck) -> Opinion:
+        return Opinion(is_unsafe=bool(code.mistakes), findings=code.mistakes, skipped=code.unparsed)

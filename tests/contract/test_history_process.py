@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sless.app.history import history_link
+from sless.app.adapters import history_link
 from sless.config import Settings
 from sless.domain.call_sums import Outcomes
 from sless.domain.history_batch import choose_rows, decode
@@ -143,7 +143,7 @@ class _NoLink:
 SERVER = """
 import os, signal, sys, time
 from pathlib import Path
-from sless.app.history import history_link
+from sless.app.adapters import history_link
 from sless.config import Settings
 from sless.proxy.recorder import Recorder
 from tests.contract import test_history_process as steps

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from sless.domain.backoff import backoff_sec
+from sless.domain.durations import backoff_sec
 from sless.errors import Code, SlessError
 from sless.kube import Conflict, KubeError, Refused, Unavailable
 

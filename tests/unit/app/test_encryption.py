@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from sless.app.database import migrate, open_encrypted
+from sless.app.database import migrate, open_encrypted, rotate
 from sless.app.encryption import KEY_FILE, KeyFile, key_source_of
-from sless.app.rotation import rotate
 from sless.config import Settings, load, shown
 from sless.domain.model import Kind
 from sless.errors import ConfigError

@@ -1,4 +1,4 @@
-from sless.domain.backoff import backoff_sec
+from sless.domain.durations import backoff_sec
 
 
 def test_backoff_doubles_up_to_the_maximum():
