@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from sless import metrics
 from sless.asgi.types import Message, Scope
+from sless.domain.durations import backoff_sec
 from sless.errors import Code
 from sless.proxy.bodies import group_of
 from sless.proxy.heads import Trust, client_of
@@ -63,7 +64,7 @@ class SignIns:
         if number <= FREE_FAILURES:
             return 0.0
         _log.warning("sign-ins from %s keep failing (%d in a row); its refusals are slowed down", key, number)
-        return float(min(FIRST_PAUSE_SEC * 2 ** min(number - FREE_FAILURES - 1, 16), LONGEST_PAUSE_SEC))
+        return backoff_sec(number - FREE_FAILURES, first_sec=FIRST_PAUSE_SEC, max_sec=LONGEST_PAUSE_SEC)
 
 
 def client_address(scope: Scope, trust: Trust) -> str:

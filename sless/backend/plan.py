@@ -4,7 +4,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from sless.domain.durations import Durations
+from sless.domain.durations import Durations, backoff_sec
 from sless.domain.ports import Revision
 
 RESTARTS_PER_WINDOW = 20
@@ -184,4 +184,4 @@ class Restarts:
 
 def back_off_sec_of(failures: int, chance: float, max_sec: float) -> float:
     """Seconds until the next start after `failures` in a row: 2, 4, 8 … `max_sec`, each shortened by up to a quarter."""
-    return min(max_sec, 2.0**failures) * (1 - chance / 4)
+    return backoff_sec(failures, first_sec=2.0, max_sec=max_sec) * (1 - chance / 4)

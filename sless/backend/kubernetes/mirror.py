@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sless.backend.kubernetes.view import CACHED_KINDS, ObjectCache, View, is_older, object_key_of, view_of
+from sless.domain.durations import backoff_sec
 from sless.kube import Kube, KubeError, Unavailable
 from sless.kube.names import ROLE, ROLE_INSTANCE, ROLE_RUN, ROLE_UNRESPONSIVE, selector_of
 from sless.kube.watching import BOOKMARK, DELETED, Event, Stream, Subject
@@ -168,14 +169,15 @@ class _Watch:
             stream.close()
 
     def _run(self) -> None:
-        rest_sec = 0.0
+        failures = 0
         while not self._closed.is_set():
             began = time.monotonic()
             if self._list_and_follow():
                 # List again immediately after a broken stream, in case the API is away; back off after repeated failures.
-                rest_sec = 0.0 if time.monotonic() - began > _WELL_SEC else rest_sec
+                failures = 0 if time.monotonic() - began > _WELL_SEC else failures
+                rest_sec = backoff_sec(failures, first_sec=_FIRST_REST_SEC, max_sec=_MOST_REST_SEC) if failures else 0.0
                 self._closed.wait(rest_sec + random.uniform(0, JITTER))
-                rest_sec = min(_MOST_REST_SEC, max(_FIRST_REST_SEC, rest_sec * 2))
+                failures += 1
 
     def _list_and_follow(self) -> bool:
         """False if it is time to list again."""

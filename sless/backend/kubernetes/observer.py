@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from sless.backend.kubernetes.mirror import Mirror
 from sless.backend.kubernetes.view import ObjectCache, View
-from sless.domain.durations import Durations
+from sless.domain.durations import Durations, backoff_sec
 from sless.domain.ports import BackendUnavailable
 from sless.kube import Kube, KubeError
 
@@ -129,7 +129,7 @@ class Observer:
     def _pause_sec(self) -> float:
         if self._failed:
             # Sleep, because callers waiting for a failing API would wake the thread constantly.
-            time.sleep(min(MAX_BACK_OFF_SEC, 0.25 * 2.0**self._failed))
+            time.sleep(backoff_sec(self._failed, first_sec=0.5, max_sec=MAX_BACK_OFF_SEC))
             return 0.0
         return self._durations.busy_observe_sec if time.monotonic() < self._active_until else self._durations.idle_observe_sec
 

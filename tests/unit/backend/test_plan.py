@@ -133,6 +133,7 @@ def test_durations_are_configurable():
 def test_failed_starts_back_off_up_to_five_minutes():
     assert [back_off_sec_of(failures, 0.0, 300) for failures in range(1, 11)] == [2, 4, 8, 16, 32, 64, 128, 256, 300, 300]
     assert back_off_sec_of(8, 0.999, 300) == pytest.approx(192, abs=1)
+    assert back_off_sec_of(2_000, 0.0, 300) == 300
     restarts = Restarts(durations=Durations())
     assert [restarts.next_start_at(NOW, 0.0, had_served=False) - NOW for _ in range(3)] == [2, 4, 8]
     restarts.next_start_at(NOW, 0.0, had_served=True)
