@@ -1,9 +1,11 @@
 """Time: aware UTC datetimes internally, RFC 3339 text externally."""
 
-from datetime import datetime, timezone
+import re
+from datetime import datetime, timedelta, timezone
 
 UTC = timezone.utc
 """`datetime.UTC`, which Python 3.10 lacks."""
+_UNITS_SEC = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def now() -> datetime:
@@ -22,3 +24,9 @@ def parse_rfc3339(text: str) -> datetime:
     if moment.tzinfo is None:
         raise ValueError(f"expected an RFC 3339 time with a zone such as 2026-01-31T09:26:53Z, found {text!r}")
     return moment.astimezone(UTC)
+
+
+def find_duration(text: str) -> timedelta | None:
+    """`90s`, `30m`, `1h` or `7d`; None for any other text."""
+    found = re.fullmatch(r"([0-9]{1,9})([smhd])", text)
+    return timedelta(seconds=int(found[1]) * _UNITS_SEC[found[2]]) if found else None

@@ -11,13 +11,12 @@ from sless.cli.connection import CommandContext, client_command, fail_with, for_
 from sless.cli.deploying import await_gone
 from sless.cli.options import EVENT_HELP, EnvPair, json_of_option, with_options
 from sless.cli.output import print_json, print_resource, print_table, say
-from sless.cli.waiting import explained_interrupt
+from sless.cli.waiting import SLOWEST_POLL_SEC, explained_interrupt
 from sless.client import Client, ClientError, pack_folder
-from sless.client.deployment import delete_refused, warnings_of
+from sless.client.deployment import delete_refused, growing_pauses, warnings_of
 from sless.client.guess import check_entrypoint, guess_runtime
 from sless.client.packing import PackedFolder
 
-SLOWEST_POLL_SEC = 2.0
 ENDED = ("Succeeded", "Failed", "Skipped")
 _COLUMNS = ("name", "phase", "run_id", "function_ref", "start_time", "completion_time", "exit_code", "message")
 _FIRST = ("name", "phase", "run_id", "message", "function_ref", "runtime", "entrypoint")
@@ -277,8 +276,7 @@ def _finish(context: CommandContext, name: str, job: dict[str, Any], wait: bool)
 
 
 def _await_run(client: Client, name: str) -> dict[str, Any]:
-    pause_sec = 0.1
+    pauses_sec = growing_pauses(0.1, SLOWEST_POLL_SEC)
     while (job := client.jobs.get(name))["phase"] not in ENDED:
-        time.sleep(pause_sec)
-        pause_sec = min(SLOWEST_POLL_SEC, pause_sec * 1.3)
+        time.sleep(next(pauses_sec))
     return dict(job)

@@ -2,22 +2,19 @@
 
 import functools
 import json
-import re
 import sys
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from sless.clock import now, parse_rfc3339, rfc3339_of
+from sless.clock import find_duration, now, parse_rfc3339, rfc3339_of
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Option = Callable[[Command], Command]
 
 EVENT_HELP = "Event: JSON, @FILE, or - for stdin."
-SINCE_UNITS_SEC = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 class EnvPair(click.ParamType):
@@ -41,11 +38,9 @@ def since_of(text: str | None) -> str | None:
     """RFC 3339 time for an age such as `10m`, or for a time. Raises UsageError."""
     if text is None:
         return None
-    relative = re.fullmatch(r"(\d{1,6})([smhd])", text)
     try:
-        if relative:
-            return rfc3339_of(now() - timedelta(seconds=int(relative[1]) * SINCE_UNITS_SEC[relative[2]]))
-        return rfc3339_of(parse_rfc3339(text))
+        age = find_duration(text)
+        return rfc3339_of(parse_rfc3339(text) if age is None else now() - age)
     except (ValueError, OverflowError) as error:  # OverflowError: before the year 1
         raise click.UsageError(f"--since: expected 30s, 10m, 2h, 3d or an RFC 3339 time, found {text!r}") from error
 

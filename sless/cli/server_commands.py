@@ -2,7 +2,6 @@
 
 import logging
 import os
-import re
 import signal
 import sys
 import threading
@@ -14,11 +13,11 @@ import click
 from sless import config as settings_table
 from sless.cli.older_settings import unread_names
 from sless.cli.output import print_json, print_table, say
+from sless.clock import find_duration
 from sless.config import Settings
 from sless.errors import ConfigError
 
 _log = logging.getLogger(__name__)
-TTL_UNITS_SEC = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 SERVER_PYTHON = (3, 11)
 
@@ -124,10 +123,10 @@ class TimeToLive(click.ParamType):
     name = "TTL"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        found = re.fullmatch(r"(\d{1,9})([smhd]?)", str(value))
-        if not found or not int(found[1]):
+        found = find_duration(f"{value}s" if str(value).isdecimal() else str(value))
+        if not found:
             self.fail(f"expected a time such as 90s, 30m, 24h or 7d, found {value!r}", param, ctx)
-        return int(found[1]) * TTL_UNITS_SEC[found[2]]
+        return int(found.total_seconds())
 
 
 @click.command(cls=ServerCommand)

@@ -10,6 +10,7 @@ import click
 from sless.cli.connection import CommandContext
 from sless.cli.output import print_json, say
 from sless.client.client import Workloads
+from sless.client.deployment import growing_pauses
 
 OPEN = ("queued", "running")
 SLOWEST_POLL_SEC = 2.0
@@ -26,12 +27,11 @@ def explained_interrupt(what: str) -> Iterator[None]:
 
 
 def await_invocation(workloads: Workloads, name: str, invocation_id: str) -> dict[str, Any]:
-    """Waits for the end of an invocation. Polls often at first, since most calls are short."""
-    pause_sec = 0.05
+    """Waits for the end of an invocation."""
+    pauses_sec = growing_pauses(0.05, SLOWEST_POLL_SEC)
     with explained_interrupt(f"the call continues; `sless invocations show {name} {invocation_id}` shows it"):
         while (found := workloads.invocation(name, invocation_id))["status"] in OPEN:
-            time.sleep(pause_sec)
-            pause_sec = min(SLOWEST_POLL_SEC, pause_sec * 1.5)
+            time.sleep(next(pauses_sec))
         return dict(found)
 
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -256,16 +256,22 @@ def _activate_again(workloads: Workloads, name: str, number: int) -> None:
         workloads.activate(name, number)
 
 
+def growing_pauses(first_sec: float, longest_sec: float) -> Iterator[float]:
+    """Pauses between two polls: short at first, since most waits are short."""
+    while True:
+        yield first_sec
+        first_sec = min(longest_sec, first_sec * 1.3)
+
+
 def _poll(check: Callable[[], Any], deadline: float, describe: Callable[[], str]) -> Any:
-    pause_sec = POLL_SEC
+    pauses_sec = growing_pauses(POLL_SEC, SLOWEST_POLL_SEC)
     while True:
         found = check()
         if found is not None:
             return found
-        if time.monotonic() + pause_sec > deadline:
+        if time.monotonic() + (pause_sec := next(pauses_sec)) > deadline:
             raise WaitTimeout(message=f"gave up waiting: {describe()}", code="wait_timeout")
         time.sleep(pause_sec)
-        pause_sec = min(pause_sec * 1.3, SLOWEST_POLL_SEC)
 
 
 def _free_name(name: str, taken: set[str]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sless.client import ClientError, Unreachable
+from sless.client.deployment import growing_pauses
 from sless.terraform.failure import Failure, Interrupted
 
 FIRST_PAUSE_SEC = 0.1
@@ -35,8 +36,7 @@ class Waiter:
         """
         deadline = time.monotonic() + timeout_sec
         refused_since = None
-        pause_sec = FIRST_PAUSE_SEC
-        while True:
+        for pause_sec in growing_pauses(FIRST_PAUSE_SEC, LONGEST_PAUSE_SEC):
             wait_sec = pause_sec
             try:
                 found = check()
@@ -53,7 +53,6 @@ class Waiter:
                 raise Failure("Timed out", f"{describe()} after {timeout_sec:g} s.")
             if self._stop.wait(wait_sec):
                 raise Interrupted("Interrupted", f"{describe()}. The resource is in the state as it was at that moment.")
-            pause_sec = min(pause_sec * 1.3, LONGEST_PAUSE_SEC)
 
     def _patience_sec(self, error: ClientError) -> float:
         """How long requests may fail with this error; 0 if it is not temporary."""

@@ -1,6 +1,5 @@
 """History: invocations, log lines, statistics."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -12,8 +11,6 @@ from sless.errors import Detail, Invalid
 from sless.usecases.follow import line_objects, shown_lines
 from sless.usecases.parts import LINES_FRESH_SEC, UseCaseParts
 
-_WINDOW = re.compile(r"([1-9][0-9]{0,5})([mhd])")
-_UNIT = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 DEFAULT_TAIL = 1000
 
 
@@ -66,9 +63,8 @@ class History:
 
 
 def window_of(text: str, longest: timedelta) -> timedelta:
-    match = _WINDOW.fullmatch(text)
-    length = int(match[1]) * _UNIT[match[2]] if match else None
-    if length is None or length > longest:
+    length = clock.find_duration(text)
+    if length is None or not timedelta(minutes=1) <= length <= longest:
         message = f"expected a length such as 30m, 1h or 7d, at most {longest.days}d, found {text[:40]!r}"
         raise Invalid(Detail(field="window", message=message))
     return length
