@@ -35,7 +35,10 @@ messages = Counter("sless_messages", "Attempts to process AMQP messages, by outc
 queue_depth = Gauge("sless_queue_depth", "Entries waiting in each queue.", ["queue"], registry=REGISTRY)
 waiting_calls = Gauge("sless_waiting_calls", "Calls that wait for an instance or a run slot.", registry=REGISTRY)
 overloaded_calls = Counter(
-    "sless_overloaded_calls", "Calls refused because too many were waiting, by limit: workload or process.", ["limit"], registry=REGISTRY
+    "sless_overloaded_calls",
+    "Calls refused because too many were waiting, by limit: workload or process.",
+    ["limit"],
+    registry=REGISTRY,
 )
 instances = Gauge("sless_instances", "Instances by state: ready, starting, draining. On the leader.", ["state"], registry=REGISTRY)
 cold_starts = Counter("sless_cold_starts", "Starts of a first instance because a call found none. On the leader.", registry=REGISTRY)
@@ -72,7 +75,7 @@ class HttpRequests(Collector):
         yield family
 
 
-class Calls(Collector):
+class CallCounts(Collector):
     """Invocations by outcome, and their durations. The recorder's thread adds them in batches."""
 
     def __init__(self) -> None:
@@ -110,7 +113,7 @@ class Calls(Collector):
 
 
 HTTP = HttpRequests()
-CALLS = Calls()
+CALLS = CallCounts()
 REGISTRY.register(HTTP)
 REGISTRY.register(CALLS)
 

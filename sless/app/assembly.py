@@ -257,7 +257,7 @@ class Assembly:
                 self.wake(topic)
         elif not self.leader.is_leader():
             metrics.clear_leader_metrics()
-            self.runs.let_go()
+            self.runs.release_runs()
 
     def _sweep(self, kept: Collection[Version]) -> None:
         """Removes unpacked code of removed versions."""
@@ -276,7 +276,7 @@ class Assembly:
         """Waits for messages and runs. Messages that are not done in time are requeued; the next leader restarts asynchronous calls."""
         deadline = monotonic() + max(1.0, self.settings.graceful_timeout_sec - self.durations.drain_margin_sec)
         run_steps(
-            self.runs.begin_no_more,
+            self.runs.stop_starting,
             lambda: self.events.stop(deadline - monotonic()),
             lambda: self.runs.drain(max(0.0, deadline - monotonic())),
         )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sless import ids
-from sless.app.encryption import KeyFile, ensure_keys, key_source_of, place_of
+from sless.app.encryption import KeyFile, ensure_keys, key_source_of, location_of
 from sless.config import Settings
 from sless.domain.audit import installation_note, value_change
 from sless.domain.durations import Durations
@@ -60,7 +60,7 @@ def migrate(settings: Settings) -> None:
         store.close()
     store = open_store(database_url_of(settings), keyring=Keyring(source))
     try:
-        store.sealed.check(place_of(source))
+        store.sealed.check(location_of(source))
         if encrypted := store.sealed.encrypt_plain():
             _log.info("encrypted %d secrets that were stored plain", encrypted)
     finally:
@@ -115,7 +115,7 @@ def rotate(settings: Settings, report: Callable[[str], None]) -> None:
     store = open_encrypted(settings)
     try:
         store.check_schema()
-        store.sealed.check(place_of(source))
+        store.sealed.check(location_of(source))
         if isinstance(source, KeyFile) and store.sealed.is_rotated():
             source.add()
             report(f"Added a new key to {source.path}")

@@ -92,7 +92,7 @@ def key_source_of(settings: Settings) -> FixedKeys | KeyFile:
     return KeyFile(settings.data_dir / KEY_FILE)
 
 
-def place_of(source: KeySource) -> str:
+def location_of(source: KeySource) -> str:
     """Location of the keys, for messages."""
     return str(source.path) if isinstance(source, KeyFile) else "SLESS_ENCRYPTION_KEYS"
 
@@ -102,6 +102,6 @@ def ensure_keys(settings: Settings, bare: Store) -> KeySource:
     lost."""
     source = key_source_of(settings)
     if isinstance(source, KeyFile) and not source.exists():
-        bare.sealed.check(place_of(source))
+        bare.sealed.check(location_of(source))
         source.ensure()
     return source

@@ -79,13 +79,13 @@ class Streams:
         content_type = b"text/event-stream; charset=utf-8" if events else b"text/plain; charset=utf-8"
         headers = [(b"content-type", content_type), (b"cache-control", b"no-store"), (b"x-accel-buffering", b"no")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
-        said_at = monotonic()
+        sent_at = monotonic()
         while True:
             data = _event_text(page) if events else "".join(line + "\n" for line in page.lines)
-            if not data and events and monotonic() - said_at > _ALIVE_SEC:
+            if not data and events and monotonic() - sent_at > _ALIVE_SEC:
                 data = ": still here\n\n"
             if data:
-                said_at = monotonic()
+                sent_at = monotonic()
                 await send({"type": "http.response.body", "body": data.encode(), "more_body": True})
             if page.ended is not None:
                 break

@@ -135,11 +135,11 @@ class LocalRuns:
         """Waits up to `grace_sec` for runs to end, then kills them."""
         with self._lock:
             self._closing = True
-            self._lock.wait_for(lambda: not self._going(), grace_sec)
-            for run in self._going():
+            self._lock.wait_for(lambda: not self._active_runs(), grace_sec)
+            for run in self._active_runs():
                 run.interrupted = True
                 self._force(run, CallStatus.FAILED, STOPPED)
-            self._lock.wait_for(lambda: not self._going(), 5)
+            self._lock.wait_for(lambda: not self._active_runs(), 5)
         self._pool.shutdown(wait=True)
 
     # --- one run --------------------------------------------------------------------------------------------------------------------
@@ -228,8 +228,8 @@ class LocalRuns:
         except NoOutcome:
             return self._ended(run, CallStatus.FAILED, reported(exit_words_of(code), run.reader.crash), exit_code=code)
         tail = run.reader.tail()
-        said = [] if tail == [outcome.error] else tail  # a single line that is the error itself is not repeated
-        message = "" if outcome.ok else "\n".join([outcome.error or "", *said])
+        lines = [] if tail == [outcome.error] else tail  # a single line that is the error itself is not repeated
+        message = "" if outcome.ok else "\n".join([outcome.error or "", *lines])
         return ObservedRun(
             id=run.spec.id, status=status_of(outcome.ok), outcome=outcome, message=message, exit_code=code,
             started_at=run.started_at, ended_at=clock.now(),
@@ -272,5 +272,5 @@ class LocalRuns:
         if aside is not None:
             self._pool.submit(remove_tree, aside)
 
-    def _going(self) -> list[_Run]:
+    def _active_runs(self) -> list[_Run]:
         return [run for run in self._runs.values() if run.ended is None]

@@ -23,6 +23,6 @@ Decisions:
 
 from sless.backup.archive import BrokenBackup
 from sless.backup.restoring import Restored, RestoreTarget, restore
-from sless.backup.writing import Written, write
+from sless.backup.writing import BackupSummary, Report, write
 
-__all__ = ["BrokenBackup", "RestoreTarget", "Restored", "Written", "restore", "write"]
+__all__ = ["BackupSummary", "BrokenBackup", "Report", "RestoreTarget", "Restored", "restore", "write"]

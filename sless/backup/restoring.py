@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from sless.backup import archive
 from sless.backup.archive import BrokenBackup, Member
-from sless.backup.writing import Progress, Tell
+from sless.backup.writing import Progress, Report
 from sless.domain.model import Version, VersionState
 from sless.domain.ports import CodeStore
 from sless.errors import ConfigError
@@ -44,11 +44,11 @@ class Restored:
     """Versions that will be built again."""
 
 
-def restore(source: BinaryIO, target: RestoreTarget, *, force: bool, tell: Tell) -> Restored:
+def restore(source: BinaryIO, target: RestoreTarget, *, force: bool, report: Report) -> Restored:
     """`source` must be seekable. Before anything is changed, raises ConfigError (BrokenBackup) if the file is damaged, written by a newer
     sless or encrypted with a missing key, the target is not empty (unless `force`), or a server uses its database. Restores code first,
     then rows in one transaction, so that an interruption leaves the database unchanged, possibly with unreferenced code."""
-    progress = Progress(tell)
+    progress = Progress(report)
     manifest = archive.verify(source)
     target.store.sealed.check_keys("the backup", manifest["encryption_keys"], target.keys_place)
     before = _check_target(target.store, force)
@@ -60,7 +60,7 @@ def restore(source: BinaryIO, target: RestoreTarget, *, force: bool, tell: Tell)
         if member.name.startswith(archive.TABLES):
             first = member
             break
-        _restore_file(member, target, after, force=force, tell=tell)
+        _restore_file(member, target, after, force=force, report=report)
         progress.at(f"code: {len(after)} uploads")
     with dump.loading(target.store.database, manifest["schema"], manifest["tables"]) as loading:
         for member in itertools.chain([first] if first else [], content):
@@ -86,11 +86,11 @@ def _check_target(store: Store, force: bool) -> set[str]:
     return dump.code_keys(store.database)
 
 
-def _restore_file(member: Member, target: RestoreTarget, written: set[str], *, force: bool, tell: Tell) -> None:
+def _restore_file(member: Member, target: RestoreTarget, written: set[str], *, force: bool, report: Report) -> None:
     if member.name.startswith(archive.CODE):
         _restore_code(member, target, written)
     elif member.name == archive.SIGNING_KEY:
-        _restore_signing_key(member, target, force, tell)
+        _restore_signing_key(member, target, force, report)
 
 
 def _restore_code(member: Member, target: RestoreTarget, written: set[str]) -> None:
@@ -105,12 +105,12 @@ def _restore_code(member: Member, target: RestoreTarget, written: set[str]) -> N
     written.add(key)
 
 
-def _restore_signing_key(member: Member, target: RestoreTarget, force: bool, tell: Tell) -> None:
+def _restore_signing_key(member: Member, target: RestoreTarget, force: bool, report: Report) -> None:
     path = target.signing_key
     if path is None:
         return
     if path.exists() and not force:
-        tell(f"note: {path} exists and is kept: tokens of the old installation do not work here")
+        report(f"note: {path} exists and is kept: tokens of the old installation do not work here")
         return
     beside = path.with_name(f".{path.name}.new")
     beside.unlink(missing_ok=True)

@@ -20,11 +20,11 @@ _DELETION_SEC = 0.5
 """How long the row of a deleted workload may remain without its code."""
 _PROGRESS_SEC = 2.0
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class BackupSummary:
     schema: str
     blobs: int
     rows: int
@@ -38,16 +38,16 @@ class Written:
 class Progress:
     """Reports progress at intervals."""
 
-    tell: Tell
+    report: Report
     _next: float = field(default_factory=lambda: time.monotonic() + _PROGRESS_SEC)
 
     def at(self, text: str) -> None:
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + _PROGRESS_SEC
-            self.tell(text)
+            self.report(text)
 
 
-def write(store: Store, code: CodeStore, target: BinaryIO, *, compressed: bool, signing_key: Path | None, tell: Tell) -> Written:
+def write(store: Store, code: CodeStore, target: BinaryIO, *, compressed: bool, signing_key: Path | None, report: Report) -> BackupSummary:
     """`signing_key`: a file that is included if it exists. Raises SlessError, ConfigError, OSError; then the target is unusable."""
     with dump.snapshot(store.database) as snapshot:
         manifest = _manifest_of(snapshot)
@@ -55,10 +55,10 @@ def write(store: Store, code: CodeStore, target: BinaryIO, *, compressed: bool, 
         out.add_json(archive.MANIFEST, manifest)
         if signing_key is not None and signing_key.exists():
             out.add_bytes(archive.SIGNING_KEY, signing_key.read_bytes())
-        content = _Content(store=store, code=code, out=out, progress=Progress(tell))
+        content = _Content(store=store, code=code, out=out, progress=Progress(report))
         rows, keys = content.write()
         out.end(keys)
-        return Written(
+        return BackupSummary(
             schema=manifest["schema"], blobs=len(content.written), rows=rows, size_bytes=out.size_bytes, encryption_keys=tuple(keys)
         )
 
@@ -107,7 +107,7 @@ class _Content:
                 source = self.code.open(key)
             except NotFound:
                 if key in self.lost:
-                    self.progress.tell(f"warning: code {key} is missing in the code store; its version is saved without it")
+                    self.progress.report(f"warning: code {key} is missing in the code store; its version is saved without it")
                 else:
                     vanished.add(key)
                 continue

@@ -10,10 +10,10 @@ Decisions
 - Publishing is confirmed: `publish` returns once the broker has stored the message.
 """
 
-from sless.broker.channel import Channel, Delivery
+from sless.broker.channel import Channel, IncomingDelivery
 from sless.broker.connection import BrokerConnection, open_connection
 from sless.broker.faults import BrokerError
 from sless.broker.pool import Pool
 from sless.broker.reader import BrokerLimits
 
-__all__ = ["BrokerConnection", "BrokerError", "BrokerLimits", "Channel", "Delivery", "Pool", "open_connection"]
+__all__ = ["BrokerConnection", "BrokerError", "BrokerLimits", "Channel", "IncomingDelivery", "Pool", "open_connection"]

@@ -18,7 +18,7 @@ _FRAME_MARGIN_BYTES = 4096
 """Bytes of a frame reserved for everything but headers."""
 
 
-class Delivery(NamedTuple):
+class IncomingDelivery(NamedTuple):
     """`tag` is valid only on its channel, and only while that is open."""
 
     tag: int
@@ -37,7 +37,7 @@ class Channel:
     def closed(self) -> bool:
         return self._inner.is_closed
 
-    async def consume(self, queue: str, prefetch: int, sink: Callable[[Delivery], None]) -> None:
+    async def consume(self, queue: str, prefetch: int, sink: Callable[[IncomingDelivery], None]) -> None:
         """Calls `sink` with messages, at most `prefetch` unsettled ones of this queue. Raises BrokerError."""
 
         async def deliver(delivered: DeliveredMessage) -> None:
@@ -94,7 +94,7 @@ class Channel:
             self._cancelled.set_result(f'the broker ended the subscription to queue "{queue}": it was deleted, or its node failed')
 
 
-def _delivery_of(delivered: DeliveredMessage) -> Delivery:
+def _delivery_of(delivered: DeliveredMessage) -> IncomingDelivery:
     frame: Any = delivered.delivery
     known = delivered.header.properties
     message = Message(
@@ -103,4 +103,4 @@ def _delivery_of(delivered: DeliveredMessage) -> Delivery:
         content_type=known.content_type, content_encoding=known.content_encoding, type=known.message_type, app_id=known.app_id,
         priority=known.priority, timestamp=known.timestamp,
     )  # fmt: skip
-    return Delivery(frame.delivery_tag, message)
+    return IncomingDelivery(frame.delivery_tag, message)

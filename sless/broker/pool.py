@@ -23,7 +23,7 @@ LinkKey = tuple[str, BrokerUrl, bool]
 
 
 @dataclass(eq=False, slots=True)
-class Link:
+class PooledConnection:
     """Holds one connection at a time for `users` triggers. After a failure it waits before it connects again, and repeats the error."""
 
     key: LinkKey
@@ -41,20 +41,20 @@ class Pool:
     def __init__(self, outbound: Outbound, limits: BrokerLimits | None = None) -> None:
         self._outbound = outbound
         self._limits = limits or BrokerLimits()
-        self._links: dict[LinkKey, list[Link]] = {}
+        self._links: dict[LinkKey, list[PooledConnection]] = {}
         self._opening: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         """Locks by namespace while they are in use, since connecting may long occupy one of the few threads that resolve names."""
 
-    def join(self, namespace: str, url: BrokerUrl, *, trusted: bool) -> Link:
+    def join(self, namespace: str, url: BrokerUrl, *, trusted: bool) -> PooledConnection:
         """A link with room for one more user, who must `leave` it. `trusted`: the operator's URL, whose address is not checked."""
         links = self._links.setdefault((namespace, url, trusted), [])
         link = next((item for item in links if item.users < CHANNELS_PER_CONNECTION), None)
         if link is None:
-            links.append(link := Link((namespace, url, trusted)))
+            links.append(link := PooledConnection((namespace, url, trusted)))
         link.users += 1
         return link
 
-    async def leave(self, link: Link) -> None:
+    async def leave(self, link: PooledConnection) -> None:
         """Leaves the link. The last user closes the connection."""
         link.users -= 1
         if link.users:
@@ -66,7 +66,7 @@ class Pool:
         if link.connection is not None:
             await link.connection.close()
 
-    async def connection(self, link: Link) -> BrokerConnection:
+    async def connection(self, link: PooledConnection) -> BrokerConnection:
         """The open connection or a new one. Raises BrokerError."""
         async with link.lock:
             if link.connection is not None and not link.connection.closed:

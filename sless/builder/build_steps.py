@@ -9,7 +9,7 @@ from sless import config
 from sless.builder.builder_fit import BuilderFit
 from sless.builder.builder_job import ARTIFACT, FETCHER, STEPS, BuildJob, env_secret_of, job_of
 from sless.builder.builder_namespace import PULL_SECRET, PUSH_SECRET, namespace_manifests, secret_copy_manifest
-from sless.builder.check_job import Check, check_job_of, check_secret_of
+from sless.builder.check_job import CheckJob, check_job_of, check_secret_of
 from sless.builder.failures import import_message_of
 from sless.builder.image_log import is_final, message_of
 from sless.builder.job_watch import End, JobRef, JobWatch
@@ -20,7 +20,7 @@ from sless.builder.work import BuildFailed, Work
 from sless.domain.ports import BuildSpec, CodeStore, ContextStore
 from sless.kube import Exists, Kube
 from sless.kube.code_map import MAX_ARCHIVE_BYTES, code_map_manifest
-from sless.kube.names import BUILD, MAIN_CONTAINER, ROLE_BUILD, build_of, code_artifact_of, namespace_of, selector_of
+from sless.kube.names import BUILD, MAIN_CONTAINER, ROLE_BUILD, build_of, cluster_namespace_of, code_artifact_of, selector_of
 
 Json = dict[str, Any]
 
@@ -93,7 +93,9 @@ class Steps:
     def _keep_code(self, work: Work, context: Context) -> str:
         spec = work.spec
         self.ensure_tenant(spec.namespace)
-        manifest = code_map_manifest(self.fit.installation, namespace_of(spec.namespace), spec.workload_id, context.path.read_bytes())
+        manifest = code_map_manifest(
+            self.fit.installation, cluster_namespace_of(spec.namespace), spec.workload_id, context.path.read_bytes()
+        )
         try:
             self.kube.create(manifest)
         except Exists:
@@ -157,11 +159,11 @@ class Steps:
         work.begin_import()
         self.ensure_tenant(spec.namespace)
         self.kube.apply(check_secret_of(self.fit, spec))
-        check = Check(spec=spec, artifact=artifact)
+        check = CheckJob(spec=spec, artifact=artifact)
         end = self._import(work, check)
         if end.ended is not None and end.ended.out_of_memory and check.memory_mb < spec.memory_mb:
             work.log(f"importing {spec.entrypoint} needs more than {check.memory_mb} MB; again with {spec.memory_mb} MB")
-            end = self._import(work, Check(spec=spec, artifact=artifact, whole=True))
+            end = self._import(work, CheckJob(spec=spec, artifact=artifact, whole=True))
         if end.ok:
             return
         if end.reason == "deadline":
@@ -171,7 +173,7 @@ class Steps:
         reason = end.ended.words if end.ended is not None else end.reason
         raise BuildFailed(import_message_of(spec.entrypoint, work.tail() or [reason]))
 
-    def _import(self, work: Work, check: Check) -> End:
+    def _import(self, work: Work, check: CheckJob) -> End:
         """Raises BuildFailed if it takes too long or cannot start."""
         spec, fit = work.spec, self.fit
         try:
@@ -180,7 +182,7 @@ class Steps:
             pass  # created before a restart
         work.begin()
         ref = JobRef(
-            namespace=namespace_of(spec.namespace), job=check.job, build_id=spec.id, installation=fit.installation,
+            namespace=cluster_namespace_of(spec.namespace), job=check.job, build_id=spec.id, installation=fit.installation,
             containers=(MAIN_CONTAINER,), what=f"the import of {spec.entrypoint}",
         )  # fmt: skip
         times, limit = fit.durations, self._import_limit_of(spec)

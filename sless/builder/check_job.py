@@ -7,7 +7,7 @@ from typing import Any
 
 from sless.builder.builder_fit import BuilderFit
 from sless.domain.ports import BuildSpec
-from sless.kube.names import BUILD, NAME, NAMESPACE, ROLE_BUILD, VERSION, WORKLOAD, check_of, find_code_map, labels_of, namespace_of
+from sless.kube.names import BUILD, NAME, NAMESPACE, ROLE_BUILD, VERSION, WORKLOAD, check_of, cluster_namespace_of, find_code_map, labels_of
 from sless.kube.pods import CODE_DIR, Container, container_of, pod_spec_of, small_code_of
 
 Json = dict[str, Any]
@@ -21,7 +21,7 @@ KEPT_SEC = 600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
+class CheckJob:
     """`artifact` is the artifact that the version will get. `whole`: use the function's whole memory, because MEMORY_MB was too little."""
 
     spec: BuildSpec
@@ -37,7 +37,7 @@ class Check:
         return self.spec.memory_mb if self.whole else min(self.spec.memory_mb, MEMORY_MB)
 
 
-def check_job_of(fit: BuilderFit, check: Check) -> Json:
+def check_job_of(fit: BuilderFit, check: CheckJob) -> Json:
     spec = check.spec
     code_map = find_code_map(check.artifact)
     volumes, mounts, code_env = small_code_of(code_map) if code_map else ([], {}, {})
@@ -67,7 +67,7 @@ def check_job_of(fit: BuilderFit, check: Check) -> Json:
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {"name": check.job, "namespace": namespace_of(spec.namespace), "labels": labels},
+        "metadata": {"name": check.job, "namespace": cluster_namespace_of(spec.namespace), "labels": labels},
         "spec": {
             "backoffLimit": 0,
             "activeDeadlineSeconds": math.ceil(fit.durations.import_sec) + START_SEC,
@@ -82,7 +82,7 @@ def check_secret_of(fit: BuilderFit, spec: BuildSpec) -> Json:
     return {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": {"name": check_of(spec.id), "namespace": namespace_of(spec.namespace), "labels": _labels_of(fit, spec)},
+        "metadata": {"name": check_of(spec.id), "namespace": cluster_namespace_of(spec.namespace), "labels": _labels_of(fit, spec)},
         "type": "Opaque",
         "data": {key: base64.b64encode(value.encode()).decode() for key, value in sorted(spec.env.items())},
     }

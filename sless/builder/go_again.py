@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sless.builder.go_compilation import Compilation, make_compilation
-from sless.builder.go_recipe import Place, Recipe, find_recipe, steps_of
+from sless.builder.go_recipe import Recipe, ReplayFolders, find_recipe, steps_of
 from sless.builder.go_sources import EARLY_FILE, head_of
 from sless.builder.work import BuildCancelled, BuildFailed, Command, Work
 from sless.domain.ports import BuildSpec
@@ -154,7 +154,9 @@ class GoAgain:
     def _follow(self, work: Work, known: Known, contents: dict[str, str], compilation: Compilation) -> bool:
         """Makes the program; removes it after a failure."""
         program, folder = compilation.made / PROGRAM, compilation.code.parent / "again"
-        steps = steps_of(known.recipe, contents, Place(code=compilation.code, work=folder, archives=self._archives, program=program))
+        steps = steps_of(
+            known.recipe, contents, ReplayFolders(code=compilation.code, work=folder, archives=self._archives, program=program)
+        )
         script = folder / "steps.sh"
         for path, content in {**steps.files, script: steps.script}.items():
             path.parent.mkdir(parents=True, exist_ok=True)

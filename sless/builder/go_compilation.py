@@ -6,7 +6,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from sless.builder.go_sources import MAIN_FOLDER, Prepared, prepare
+from sless.builder.go_sources import MAIN_FOLDER, PreparedSources, prepare
 from sless.builder.go_toolchain import GoBuild, Toolchain, build_command_of, tags_of, write_overlay
 from sless.host.material import PROGRAM
 from sless.host.process import Child
@@ -37,7 +37,7 @@ class Compilation:
     environment: dict[str, str]
     code: Path
     made: Path
-    prepared: Prepared
+    prepared: PreparedSources
     argv: tuple[str, ...]
 
 

@@ -14,7 +14,7 @@ _DULL = re.compile(r"(#|mkdir -p |mv |rm -rf |cd |$)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Package:
+class GoPackage:
     """Compiles one package to the file `archive`. `files` are its sources, relative to the code; `config` lists what it may import."""
 
     archive: str
@@ -29,13 +29,13 @@ class Recipe:
     `configs`: files that the commands read → content."""
 
     code: str
-    packages: tuple[Package, ...]
+    packages: tuple[GoPackage, ...]
     link: tuple[str, ...]
     configs: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ReplayFolders:
     """Folders of one replay: the code, temporary files in `work`, and archives that later replays reuse."""
 
     code: Path
@@ -45,7 +45,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Steps:
+class ReplaySteps:
     """`script` runs in a shell in the code's folder and needs `files` (path → content). `made`: compiled packages → where to move them
     afterwards; `archives`: those and all others in use."""
 
@@ -65,7 +65,7 @@ def find_recipe(printed: str, code: Path) -> Recipe | None:
 
 def _recipe_of(printed: str, code: Path) -> Recipe | None:
     configs = {found[1]: found[2] for found in _FILE.finditer(printed)}
-    packages: list[Package] = []
+    packages: list[GoPackage] = []
     links: list[tuple[str, ...]] = []
     for line in _FILE.sub("", printed).splitlines():
         if _DULL.match(line):
@@ -85,7 +85,7 @@ def _recipe_of(printed: str, code: Path) -> Recipe | None:
     return Recipe(code=str(code), packages=tuple(packages), link=links[0], configs=configs)
 
 
-def steps_of(recipe: Recipe, contents: Mapping[str, str], place: Place) -> Steps:
+def steps_of(recipe: Recipe, contents: Mapping[str, str], place: ReplayFolders) -> ReplaySteps:
     """Skips packages whose archive exists. The name of an archive is a hash of its inputs: the digests of its files (from `contents`), and
     the names of the archives that it imports from the upload."""
     archives: dict[str, Path] = {}
@@ -109,14 +109,14 @@ def steps_of(recipe: Recipe, contents: Mapping[str, str], place: Place) -> Steps
     output = _option(recipe.link, "-o")
     lines.append(shlex.join([str(place.program) if part == output else placed(part) for part in recipe.link]))
     files = {Path(placed(name)): placed(text) for name, text in recipe.configs.items()}
-    return Steps(script="\n".join(lines), files=files, made=made, archives=tuple(archives.values()))
+    return ReplaySteps(script="\n".join(lines), files=files, made=made, archives=tuple(archives.values()))
 
 
 def _option(argv: tuple[str, ...], name: str) -> str:
     return argv[argv.index(name) + 1] if name in argv[:-1] else ""
 
 
-def _package_of(argv: tuple[str, ...], configs: dict[str, str]) -> Package:
+def _package_of(argv: tuple[str, ...], configs: dict[str, str]) -> GoPackage:
     files = argv[argv.index("-pack") + 1 :] if "-pack" in argv else ()
     config = configs.get(_option(argv, "-importcfg"), "")
-    return Package(archive=_option(argv, "-o"), argv=argv, files=tuple(file.removeprefix("./") for file in files), config=config)
+    return GoPackage(archive=_option(argv, "-o"), argv=argv, files=tuple(file.removeprefix("./") for file in files), config=config)

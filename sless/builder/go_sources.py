@@ -24,14 +24,14 @@ _LANGUAGE = re.compile(r"^\s*go\s+(\d+)\.(\d+)(?:\S*)\s*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class PreparedSources:
     """`vendored`: the modules come from the upload's vendor folder. `functions`: the exported functions of the entry package."""
 
     vendored: bool
     functions: tuple[str, ...]
 
 
-def prepare(code: Path, entrypoint: str, runtime_dir: Path) -> Prepared:
+def prepare(code: Path, entrypoint: str, runtime_dir: Path) -> PreparedSources:
     """Completes `code`, a copy of the upload, to a program. Raises BuildFailed with a message for the user."""
     module, _, function = entrypoint.rpartition(".")
     if not module or not function[:1].isupper():
@@ -62,7 +62,7 @@ def prepare(code: Path, entrypoint: str, runtime_dir: Path) -> Prepared:
     (code / MAIN_FOLDER).mkdir()
     (code / MAIN_FOLDER / "main.go").write_text(main_of(path, function), encoding="utf-8")
     functions = sorted({name for source in sources for name in _FUNCTION.findall(source.read_text(errors="replace"))})
-    return Prepared(vendored=vendored, functions=tuple(functions))
+    return PreparedSources(vendored=vendored, functions=tuple(functions))
 
 
 def main_of(package_path: str, function: str) -> str:

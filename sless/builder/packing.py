@@ -53,12 +53,12 @@ def packed(code: CodeStore, spec: BuildSpec, image: str, *, small_bytes: int) ->
             small_bytes=small_bytes,
             runtimes=str(assets.runtimes_dir().absolute()), tags=tags_of(spec.build_env.get("GOFLAGS", "")),
         )  # fmt: skip
-        yield Context(path=folder / "context.tar.gz", **_asked(order))
+        yield Context(path=folder / "context.tar.gz", **_packed_by_child(order))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _asked(order: Order) -> dict[str, Any]:
+def _packed_by_child(order: Order) -> dict[str, Any]:
     try:
         done = run_child("sless.builder.context_child", json.dumps(asdict(order)).encode(), CHILD_SEC)
     except subprocess.TimeoutExpired as error:

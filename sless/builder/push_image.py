@@ -41,7 +41,7 @@ class NotNow(Exception):
 def main() -> None:
     folder, reference, url, config, keys = sys.argv[1:]
     repository, _, tag = reference.partition("/")[2].rpartition(":")
-    registry = Registry(url, repository, read_credentials(config, keys.split(",")))
+    registry = Repository(url, repository, read_credentials(config, keys.split(",")))
     try:
         print("pushed", reference, push(folder, registry, tag), flush=True)
     except (NotNow, OSError) as error:
@@ -51,7 +51,7 @@ def main() -> None:
         sys.exit(PERMANENT)
 
 
-def push(folder: str, registry: "Registry", tag: str) -> str:
+def push(folder: str, registry: "Repository", tag: str) -> str:
     """Returns the digest."""
     descriptor = find_manifest(folder)
     content = read_blob(folder, descriptor["digest"])
@@ -144,7 +144,7 @@ def read_credentials(path: str, keys: list[str]) -> str:
     return base64.b64decode(entry.get("auth") or "").decode()
 
 
-class Registry:
+class Repository:
     """One repository over the OCI distribution API."""
 
     def __init__(self, url: str, repository: str, credentials: str) -> None:
@@ -211,10 +211,10 @@ class Registry:
         request = urllib.request.Request(f"{wanted['realm']}?{urllib.parse.urlencode(query)}", headers=headers)
         try:
             with urllib.request.urlopen(request, timeout=_TIMEOUT_SEC) as response:
-                said = json.loads(response.read(MAX_JSON_BYTES))
+                answer = json.loads(response.read(MAX_JSON_BYTES))
         except urllib.error.HTTPError as error:
             raise PushFailed(f"the registry rejected the registry secret: {error.code} from {wanted['realm']}") from error
-        return f"Bearer {said.get('token') or said['access_token']}"
+        return f"Bearer {answer.get('token') or answer['access_token']}"
 
 
 if __name__ == "__main__":

@@ -127,8 +127,8 @@ class Registry:
         answer = _request("GET", wanted["realm"], headers=headers, params=query)
         if answer.status_code != 200:
             raise RegistryFailed(f"the registry {self.name.host} rejected the registry secret: {answer.status_code} from {wanted['realm']}")
-        said = _json_of(answer)
-        if not (token := said.get("token") or said.get("access_token")):
+        parsed = _json_of(answer)
+        if not (token := parsed.get("token") or parsed.get("access_token")):
             raise RegistryFailed(f"the registry {self.name.host}: expected a token from {wanted['realm']}, found none")
         return f"Bearer {token}"
 
@@ -193,7 +193,7 @@ def _no_auth(request: requests.PreparedRequest) -> requests.PreparedRequest:
 
 def _json_of(answer: requests.Response) -> dict[str, Any]:
     try:
-        said = answer.json()
+        parsed = answer.json()
     except ValueError:
         return {}
-    return said if isinstance(said, dict) else {}
+    return parsed if isinstance(parsed, dict) else {}

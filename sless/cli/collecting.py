@@ -43,7 +43,7 @@ def gc(dry_run: bool, output: str, **options: Path | str | None) -> None:
         print_json(rows)
     elif rows:
         print_table(("KIND", "NAME", "BYTES"), [tuple(row.values()) for row in rows])
-    say(f"{'Would remove' if dry_run else 'Removed'} {len(rows)} things, {size} bytes of code")
+    say(f"{'Would remove' if dry_run else 'Removed'} {len(rows)} items, {size} bytes of code")
 
 
 def find_zipapp() -> tuple[Path, Path] | None:

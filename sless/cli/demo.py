@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from sless.cli.demo_tour import Example, curl_line, run_tour
+from sless.cli.demo_tour import DemoExample, curl_line, run_tour
 from sless.cli.server_commands import ServerCommand, data_dir_option, load_settings
 from sless.client import Client, connect
 from sless.config import Settings
@@ -120,7 +120,7 @@ def _issue_token(settings: Settings) -> str:
         raise ConfigError(f"SLESS_DATA_DIR: cannot use {settings.data_dir}: {error.strerror}") from error
 
 
-def _print_what_to_try(client: Client, settings: Settings, token: str, shown: list[tuple[Example, str]]) -> str:
+def _print_what_to_try(client: Client, settings: Settings, token: str, shown: list[tuple[DemoExample, str]]) -> str:
     """Every line below `Try` can be pasted into a shell. Returns the link to the console, "" if none can be made."""
     from sless.cli.console_link import VALID_TEXT, sign_in_link
 

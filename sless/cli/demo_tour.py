@@ -18,17 +18,17 @@ NODE_MAJOR = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Example:
+class DemoExample:
     name: str
     runtime: str
     event: dict[str, Any]
 
 
-PYTHON = Example(name="hello-python", runtime="python3.11", event={"name": "Ada"})
-NODE = Example(name="hello-node", runtime="nodejs20", event={"name": "Grace"})
+PYTHON = DemoExample(name="hello-python", runtime="python3.11", event={"name": "Ada"})
+NODE = DemoExample(name="hello-node", runtime="nodejs20", event={"name": "Grace"})
 
 
-def run_tour(client: Client) -> list[tuple[Example, str]]:
+def run_tour(client: Client) -> list[tuple[DemoExample, str]]:
     """Deploys and calls each example; returns them with their URLs. Raises ClientError on an unexpected answer."""
     shown = []
     for example in _examples():
@@ -48,7 +48,7 @@ def curl_line(url: str, event: dict[str, Any]) -> str:
     return f"curl -s {url} -d '{json.dumps(event)}'"
 
 
-def _call(client: Client, url: str, example: Example) -> None:
+def _call(client: Client, url: str, example: DemoExample) -> None:
     path = url.removeprefix(client.transport.url)
     started_at = time.monotonic()
     answer = client.transport.answer("POST", path, json=example.event)
@@ -60,7 +60,7 @@ def _call(client: Client, url: str, example: Example) -> None:
     click.echo(f"  {text}   ({took_ms:.0f} ms)")
 
 
-def _examples() -> Iterator[Example]:
+def _examples() -> Iterator[DemoExample]:
     yield PYTHON
     found = _find_node_major()
     if found is not None and found >= NODE_MAJOR:

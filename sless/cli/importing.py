@@ -57,7 +57,7 @@ def import_operator(context: CommandContext, kubeconfig: Path, dry_run: bool) ->
             client = context.client.within(plan.namespace)
             try:
                 package = read_code(settings, plan)
-                action = _planned(client, plan) if dry_run else _bring(client, plan, package)
+                action = _planned(client, plan) if dry_run else _import(client, plan, package)
             except (ClientError, SlessError, ConfigError) as error:
                 notes.insert(0, str(getattr(error, "message", error)))
         rows.append(ImportedRow(namespace=plan.namespace, kind=plan.kind, name=plan.name, action=action, notes="; ".join(notes)))
@@ -78,7 +78,7 @@ def _resources_of(client: Client, plan: Any) -> Any:
     return {"function": client.functions, "service": client.services, "job": client.jobs, "trigger": client.triggers}[plan.kind]
 
 
-def _bring(client: Client, plan: Any, package: bytes | None) -> str:
+def _import(client: Client, plan: Any, package: bytes | None) -> str:
     """Creates or updates one object."""
     client.ensure_namespace()
     resources = _resources_of(client, plan)
@@ -109,6 +109,6 @@ def _print(context: CommandContext, rows: list[ImportedRow]) -> None:
     elif rows:
         print_table(tuple(map(str.upper, columns)), [[getattr(row, name) for name in columns] for row in rows])
     failed = sum(row.action == "failed" for row in rows)
-    say(f"{len(rows)} objects, {failed} of them cannot be brought")
+    say(f"{len(rows)} objects, {failed} of them cannot be imported")
     if failed:
         raise click.exceptions.Exit(1)

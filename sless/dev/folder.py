@@ -30,7 +30,7 @@ class Watcher:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._taken: Marks = {}
-        self._seen: Marks = {}
+        self._last_marks: Marks = {}
         self._error = ""
         self._due = 0.0
 
@@ -51,8 +51,8 @@ class Watcher:
                 return None
             self._error = str(error)
             raise
-        settled = marks == self._seen or not self._taken
-        self._seen = marks
+        settled = marks == self._last_marks or not self._taken
+        self._last_marks = marks
         now = time.monotonic()
         self._due = now + max(LOOK_SEC if settled else SETTLE_SEC, (now - began) / _WORK_SHARE)
         if not settled or (marks == self._taken and not self._error):

@@ -127,7 +127,7 @@ _VERSION: dict[str, Schema] = {
     "number": _INTEGER | {"description": "same as version"},
     "state": one_of(VersionState),
     "message": _STRING,
-    "warnings": _TEXTS | {"description": "what the code checks said"},
+    "warnings": _TEXTS | {"description": "results of the code checks"},
     "active": _BOOLEAN,
     "sha256": _STRING,
     "code_hash": _MAYBE_STRING,

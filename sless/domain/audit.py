@@ -18,7 +18,7 @@ _BY_KEY = frozenset({"env_vars", "build_env", "secret_env"})
 _LEFT_OUT = frozenset({"set_fields"})
 _NOTHING = object()
 
-Change = dict[str, Any]
+FieldChange = dict[str, Any]
 """`{"field": …}`, and `from` and `to` if the values may be shown."""
 
 
@@ -30,14 +30,14 @@ class Note:
     kind: str
     name: str
     verb: str
-    changes: tuple[Change, ...] = ()
+    changes: tuple[FieldChange, ...] = ()
 
     @property
     def action(self) -> str:
         return f"{self.kind}.{self.verb}"
 
 
-def installation_note(verb: str, *changes: Change) -> Note:
+def installation_note(verb: str, *changes: FieldChange) -> Note:
     """A change of the installation itself, which belongs to no tenant."""
     return Note(namespace="", kind="installation", name="installation", verb=verb, changes=changes)
 
@@ -55,24 +55,24 @@ class AuditEntry:
     action: str
     kind: str
     name: str
-    changes: tuple[Change, ...]
+    changes: tuple[FieldChange, ...]
 
 
-def spec_changes(old: WorkloadSpec | None, new: WorkloadSpec) -> tuple[Change, ...]:
+def spec_changes(old: WorkloadSpec | None, new: WorkloadSpec) -> tuple[FieldChange, ...]:
     """Changes from `old` to `new`; from the defaults if `old` is None."""
     return tuple(_changes(asdict(old or WorkloadSpec(runtime=None, entrypoint=None)), asdict(new)))
 
 
-def trigger_changes(old: Trigger | None, new: Trigger) -> tuple[Change, ...]:
+def trigger_changes(old: Trigger | None, new: Trigger) -> tuple[FieldChange, ...]:
     return tuple(_changes(_trigger_fields(old) if old else {}, _trigger_fields(new)))
 
 
-def value_change(field: str, old: Any, new: Any) -> Change:
+def value_change(field: str, old: Any, new: Any) -> FieldChange:
     """A change with its values. Only for fields that cannot hold a secret."""
     return {"field": field, "from": _shown(old), "to": _shown(new)}
 
 
-def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[FieldChange]:
     for field in dict.fromkeys((*new, *old)):
         before, after = old.get(field), new.get(field)
         if before == after or field in _LEFT_OUT:
@@ -85,7 +85,7 @@ def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]
             yield {"field": field}
 
 
-def _keys_changed(field: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:
+def _keys_changed(field: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[FieldChange]:
     for key in sorted({*before, *after}):
         if before.get(key, _NOTHING) != after.get(key, _NOTHING):
             yield {"field": f"{field}.{key[:MAX_TEXT_CHARS]}"}

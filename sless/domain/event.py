@@ -14,7 +14,7 @@ from sless.errors import Code, SlessError
 
 _PARAMETER = re.compile(r';\s*([^=;"\s]+)\s*=\s*(?:"((?:\\["\\]|[^"])*)"?[^;]*|([^;]*))')
 _BOM = b"\xef\xbb\xbf"
-_MAX_SAID_CHARS = 1000
+_MAX_ERROR_CHARS = 1000
 OWN_FAILURE_STATUS = 500
 _BODILESS = frozenset({204, 304})
 
@@ -54,7 +54,7 @@ def own_failure_of(status: int, body: bytes) -> str | None:
     """The error text for an answer with status 500 or above: its shortened body. None below 500."""
     if status < OWN_FAILURE_STATUS:
         return None
-    return body[: 4 * _MAX_SAID_CHARS].decode(errors="replace")[:_MAX_SAID_CHARS] or f"status {status}"
+    return body[: 4 * _MAX_ERROR_CHARS].decode(errors="replace")[:_MAX_ERROR_CHARS] or f"status {status}"
 
 
 def _other_event(media_type: str, content_type: str, body: bytes) -> str:

@@ -108,7 +108,7 @@ def _of_service(given: Mapping[str, Any], base: WorkloadSpec | None, limits: Ins
     over = _over(given, limits)
     replicas, bounds = given.get("replicas"), {name: given[name] for name in _BOTH if given.get(name) is not None}
     if replicas is not None:
-        return _replicas(replicas), [*over, *_beside(replicas, bounds)]
+        return _replicas(replicas), [*over, *_conflicts(replicas, bounds)]
     scaled = base is not None and base.replicas is None and any(given.get(name, 1) is not None for name in _BOTH)
     if not bounds and (base is None or not scaled or "replicas" in given):
         return _replicas(1 if base is None or base.replicas is None or "replicas" in given else base.replicas), over
@@ -145,7 +145,7 @@ def _over(given: Mapping[str, Any], limits: InstanceLimits) -> list[Detail]:
     return [Detail(field=name, message=f"{text} {given[name]}") for name in names if (given.get(name) or 0) > max(limits.most, DEFAULT_MAX)]
 
 
-def _beside(replicas: int, bounds: Mapping[str, int]) -> Iterable[Detail]:
+def _conflicts(replicas: int, bounds: Mapping[str, int]) -> Iterable[Detail]:
     """Accepts the same number in all three fields, so that a client may send back what it read."""
     if bounds and bounds != dict.fromkeys(_BOTH, replicas):
         names = " and ".join(bounds)

@@ -160,14 +160,14 @@ def _cleaned(entry: ArchiveEntry) -> ArchiveEntry | None:
 
 
 def _clashes(files: Sequence[ArchiveEntry]) -> list[Detail]:
-    seen: set[str] = set()
+    names: set[str] = set()
     found = []
     for entry in files:
-        if entry.name in seen:
+        if entry.name in names:
             found.append(Detail(field=printable(entry.name), message="appears twice in the package"))
-        seen.add(entry.name)
-    for name in sorted(seen):
-        parent = next((folder for folder in _parents_of(name) if folder in seen), None)
+        names.add(entry.name)
+    for name in sorted(names):
+        parent = next((folder for folder in _parents_of(name) if folder in names), None)
         if parent is not None:
             found.append(Detail(field=printable(name), message=f"is inside {printable(parent)}, which is a file"))
     return found

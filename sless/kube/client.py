@@ -194,10 +194,10 @@ class Kube:
               content_type: str = "application/json", accept: str = _JSON) -> Manifest:  # fmt: skip
         response = self._send(method, path, use, query=query, body=body, content_type=content_type, accept=accept)
         try:
-            said = json.loads(response.data)
+            parsed = json.loads(response.data)
         except ValueError as error:
             raise Unavailable(response.status, "NotJson", f"{method} {path}: the API's answer is not JSON") from error
-        return said if isinstance(said, dict) else {}
+        return parsed if isinstance(parsed, dict) else {}
 
     def _send(self, method: str, path: str, use: Use | None, *, query: Mapping[str, str] | None = None, body: Manifest | None = None,
               content_type: str = "application/json", accept: str = _JSON, stream: bool = False,

@@ -39,9 +39,9 @@ class Unavailable(KubeError):
 
 def error_of(status: int, body: bytes) -> KubeError:
     """The error for an answer with this status and body (a `Status` object if the API server sent it)."""
-    said = _status_of(body)
-    reason = str(said.get("reason") or "")
-    message = plain(str(said.get("message") or body[:300].decode(errors="replace").strip() or f"the API answered {status}"))
+    parsed = _status_of(body)
+    reason = str(parsed.get("reason") or "")
+    message = plain(str(parsed.get("message") or body[:300].decode(errors="replace").strip() or f"the API answered {status}"))
     if status == 409:
         return (Exists if reason == "AlreadyExists" else Conflict)(status, reason, message)
     if status in (403, 422):
@@ -84,7 +84,7 @@ def _number_of(quantity: str) -> float:
 
 def _status_of(body: bytes) -> dict[str, Any]:
     try:
-        said = json.loads(body)
+        parsed = json.loads(body)
     except ValueError:
         return {}
-    return said if isinstance(said, dict) else {}
+    return parsed if isinstance(parsed, dict) else {}

@@ -43,7 +43,7 @@ class LogTail:
     def _fresh(self, raw: list[bytes]) -> list[bytes]:
         known, fresh, before = self._equal, [], self._last
         for line in raw:
-            stamp, _, said = line.partition(b" ")
+            stamp, _, text = line.partition(b" ")
             moment = stamp.decode("latin-1")
             if moment < before:
                 continue
@@ -52,7 +52,7 @@ class LogTail:
                 continue
             self._equal = self._equal + 1 if moment == self._last else 1
             self._last = moment
-            fresh.append(said)
+            fresh.append(text)
         return fresh
 
 

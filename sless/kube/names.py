@@ -41,7 +41,7 @@ SERVICE_ACCOUNT = "sless-function"
 TENANT_PREFIX = "sless-fn-"
 
 
-def namespace_of(namespace: str) -> str:
+def cluster_namespace_of(namespace: str) -> str:
     """The cluster's namespace for that of a tenant: `sless-<16 hex>` → `sless-fn-<16 hex>`; other names are appended as a whole (at most 63
     characters in all)."""
     return (TENANT_PREFIX + namespace.removeprefix("sless-"))[:63].rstrip("-")
@@ -79,7 +79,7 @@ def find_code_map(artifact: str) -> str | None:
     return artifact.removeprefix(CODE_MAP_ARTIFACT) if artifact.startswith(CODE_MAP_ARTIFACT) else None
 
 
-def run_of(run_id: str) -> str:
+def run_name_of(run_id: str) -> str:
     """Job of one run, and the Secret with its event and environment."""
     return f"run-{run_id}"
 

@@ -9,7 +9,16 @@ from sless.domain.addresses import BLOCKED_4, BLOCKED_6, Allowed, parse_allowed
 from sless.errors import ConfigError
 from sless.kube.client import Kube
 from sless.kube.errors import Refused
-from sless.kube.names import INSTALLATION, NAMESPACE, PULL_SECRET, ROLE_TENANT, SERVER_LABEL, SERVICE_ACCOUNT, labels_of, namespace_of
+from sless.kube.names import (
+    INSTALLATION,
+    NAMESPACE,
+    PULL_SECRET,
+    ROLE_TENANT,
+    SERVER_LABEL,
+    SERVICE_ACCOUNT,
+    cluster_namespace_of,
+    labels_of,
+)
 from sless.kube.stamp import stamped
 
 Json = dict[str, Any]
@@ -79,7 +88,11 @@ def _namespace(policy: TenantPolicy, namespace: str) -> Json:
         "pod-security.kubernetes.io/enforce": "restricted",
         "pod-security.kubernetes.io/warn": "restricted",
     }
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace_of(namespace), "labels": dict(sorted(labels.items()))}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": cluster_namespace_of(namespace), "labels": dict(sorted(labels.items()))},
+    }
 
 
 def _inside(policy: TenantPolicy, namespace: str) -> Iterable[Json]:
@@ -134,12 +147,12 @@ def _egress_of(item: Allowed) -> Json:
 
 def _metadata(policy: TenantPolicy, namespace: str, name: str) -> Json:
     labels = labels_of(policy.installation, ROLE_TENANT, {NAMESPACE: namespace})
-    return {"name": name, "namespace": namespace_of(namespace), "labels": labels}
+    return {"name": name, "namespace": cluster_namespace_of(namespace), "labels": labels}
 
 
 def ensure_tenant(kube: Kube, policy: TenantPolicy, namespace: str) -> None:
     """Applies all objects. Raises KubeError, also while the namespace is being deleted."""
-    check_owner(kube, namespace_of(namespace), policy.installation)
+    check_owner(kube, cluster_namespace_of(namespace), policy.installation)
     for manifest in tenant_manifests(policy, namespace):
         kube.apply(manifest)
     if policy.pull_secret:

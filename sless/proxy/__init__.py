@@ -2,16 +2,16 @@
 
 Table: `routes` the in-memory table · `live_route` one workload in it: slots, waiting calls · `wait_queue` limits of waiting calls, `demand`
 counts them · `live_endpoint` one instance: slots, idle connections · `policy` rules of an http trigger · `tenants` limits of calls,
-`limits_reached` those to tell the tenants of · `hosts` of functions
+`limits_reached` those that calls exceeded · `hosts` of functions
 Kinds of calls: `relay` the fast path for small calls · `invoke` the start of the slow path, shared by /fn and …/invoke · `forward` one
-exchange with an instance, `upload` the body for it · `oneoff` one run per call, `run_room` how many at once, `large_event` its event ·
-`accepting` asynchronous calls · `invoker` calls for the control loops · `messages` AMQP messages as calls · `request` request and record ·
-`refuse` errors as answers
+exchange with an instance, `request_body` the body for it · `oneoff` one run per call, `run_room` how many at once, `large_event` its event
+· `accepting` asynchronous calls · `invoker` calls for the control loops · `messages` AMQP messages as calls · `request` request and record
+· `refuse` errors as answers
 Capacity: `bodies` bytes held in all · `turns` takes turns between tenants at long work · `peers` connections per client
 Instances: `connection` the HTTP/1.1 client · `exchange` an answer as it arrives · `heads` header rules and status lines, pure ·
 `isolation` of pages from the console · `fetch` short requests of sless itself · `known_answer` heads that need not be parsed again
 Failures: `failure` why a call failed · `suspects` instances that may hang · `logs` their log lines
-History: `recorder` collects it in batches · `outbox` batches not written yet · `history_child` the process that writes them, or
+History: `recorder` collects it in batches · `batch_queue` batches not written yet · `history_child` the process that writes them, or
 `history_sink` the recorder's own thread
 Other: `sweep` the clock of all calls · `plane` assembles all of it
 

@@ -18,8 +18,8 @@ from sless.proxy.isolation import isolated
 from sless.proxy.live_endpoint import LiveEndpoint
 from sless.proxy.live_route import LiveRoute
 from sless.proxy.request import CallerGone, CallerStream, CallRecord, Headers, Request
+from sless.proxy.request_body import RequestBody
 from sless.proxy.sweep import Sweep
-from sless.proxy.upload import Upload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,10 +39,10 @@ class Forwarding:
     request: Request
     caller: CallerStream
     extra_headers: Headers
-    upload: Upload = field(init=False)
+    body: RequestBody = field(init=False)
 
     def __post_init__(self) -> None:
-        self.upload = Upload(self.caller, has_body=self.request.has_body)
+        self.body = RequestBody(self.caller, has_body=self.request.has_body)
 
 
 class Forwarder:
@@ -54,7 +54,7 @@ class Forwarder:
     async def forward(self, forwarding: Forwarding) -> None:
         forwarding.live.tenant.body_limit.check(forwarding.request.length)
         # This comes before taking a slot, so that a caller that sends slowly holds none.
-        await forwarding.upload.prefetch()
+        await forwarding.body.prefetch()
         instance, connection = await self._reach(forwarding)
         one = _OneExchange(self, forwarding, instance, connection)
         try:
@@ -98,7 +98,7 @@ class Forwarder:
         """Raises CallerGone when the caller leaves first, and SlessError as `LiveRoute.take` does."""
         live, loop = forwarding.live, asyncio.get_running_loop()
         waiting = loop.create_task(live.take(self.options.instance_wait_sec, deadline))
-        leaving = loop.create_task(forwarding.upload.until_caller_leaves())
+        leaving = loop.create_task(forwarding.body.until_caller_leaves())
         try:
             await asyncio.wait((waiting, leaving), return_when=asyncio.FIRST_COMPLETED)
             if leaving.done():
@@ -139,12 +139,12 @@ class _OneExchange:
     def watch(self) -> None:
         """Called by the sweep for a call that takes a while. While the body is being read, that read notices if the caller leaves."""
         if self._pump is None:
-            self.forwarding.upload.watch(self.exchange.caller_gone)
+            self.forwarding.body.watch(self.exchange.caller_gone)
 
     async def run(self) -> None:
         self._connection.begin(self.exchange, head_only=self.forwarding.request.method == "HEAD")
         try:
-            self._send(await self.forwarding.upload.read())
+            self._send(await self.forwarding.body.read())
             self._forwarder.sweep.add(self.exchange, self)
             await self.exchange.head()
             await self._answer()
@@ -161,7 +161,7 @@ class _OneExchange:
             return
         call.request_bytes = len(data)
         self.forwarding.live.tenant.body_limit.check(call.request_bytes)
-        if not self.forwarding.upload.more:
+        if not self.forwarding.body.more:
             self._connection.write(b"%bcontent-length: %d\r\n\r\n%b" % (head, len(data), data))
             return
         framing = b"transfer-encoding: chunked" if request.streamed else b"content-length: %d" % request.length
@@ -171,22 +171,22 @@ class _OneExchange:
     async def _send_rest(self, data: bytes) -> None:
         """Passes the body on as it arrives; a failure on the caller's side ends the exchange."""
         call, exchange, limit = self.forwarding.call, self.exchange, self.forwarding.live.tenant.body_limit
-        upload, streamed = self.forwarding.upload, self.forwarding.request.streamed
+        body, streamed = self.forwarding.body, self.forwarding.request.streamed
         try:
             while True:
                 if data:
                     self._connection.write(b"%x\r\n%b\r\n" % (len(data), data) if streamed else data)
                     exchange.touch()
-                if not upload.more:
+                if not body.more:
                     break
                 await exchange.writable()
-                data = await upload.read()
+                data = await body.read()
                 call.request_bytes += len(data)
                 limit.check(call.request_bytes)
             if streamed:
                 self._connection.write(b"0\r\n\r\n")
             self._pump = None
-            upload.watch(exchange.caller_gone)
+            body.watch(exchange.caller_gone)
         except (CallerGone, SlessError) as error:
             exchange.fail(error)
 

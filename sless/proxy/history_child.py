@@ -17,7 +17,7 @@ from typing import IO, cast
 from sless.domain.call_sums import Outcomes
 from sless.domain.durations import backoff_sec
 from sless.domain.history_batch import message_of, take_messages
-from sless.proxy.recorder import MakeLink, Sender, Written
+from sless.proxy.recorder import Acknowledgement, MakeLink, Sender
 
 _log = logging.getLogger(__name__)
 _PIPE_BYTES = 2**20
@@ -115,7 +115,7 @@ class ChildLink:
         child.received += data
         for number, answer in take_messages(child.received):
             calls, histogram, duration_ms, dropped_calls, dropped_lines = marshal.loads(answer)
-            self._sender.written(Written(number, Outcomes(calls, histogram, duration_ms), dropped_calls, dropped_lines))
+            self._sender.written(Acknowledgement(number, Outcomes(calls, histogram, duration_ms), dropped_calls, dropped_lines))
         return bool(data)
 
     def _replace(self, child: "_Child") -> None:

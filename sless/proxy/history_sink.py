@@ -7,8 +7,8 @@ from time import monotonic
 from sless.domain.call_sums import outcomes_of
 from sless.domain.history_batch import choose_rows, decode
 from sless.domain.ports import HistorySink
-from sless.proxy.outbox import Sealed
-from sless.proxy.recorder import MakeLink, Sender, Written
+from sless.proxy.batch_queue import Sealed
+from sless.proxy.recorder import Acknowledgement, MakeLink, Sender
 
 _log = logging.getLogger(__name__)
 _AGAIN_SEC = 1.0
@@ -55,5 +55,5 @@ class SinkLink:
             self._sender.take_back()
             self._rest_until = monotonic() + _AGAIN_SEC
             return False
-        self._sender.written(Written(sealed.number, outcomes_of(sums.values()), len(batch.calls) - len(batch.rows)))
+        self._sender.written(Acknowledgement(sealed.number, outcomes_of(sums.values()), len(batch.calls) - len(batch.rows)))
         return True

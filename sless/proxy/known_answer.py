@@ -14,7 +14,7 @@ _MOST_BYTES = 2048
 END = b"\r\n\r\n"
 
 
-class Prepared(NamedTuple):
+class KnownHead(NamedTuple):
     """The head for callers: status line and headers, without X-Request-Id and the final empty line."""
 
     head: bytes
@@ -29,8 +29,8 @@ class KnownAnswer:
         self.status = status
         self.headers = headers
         self.length = length
-        self.on_own_host: Prepared | None = None
-        self.on_shared_host: Prepared | None = None
+        self.on_own_host: KnownHead | None = None
+        self.on_shared_host: KnownHead | None = None
 
 
 class KnownAnswers:

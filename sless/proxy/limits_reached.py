@@ -1,4 +1,4 @@
-"""Limits of tenants that calls have exceeded in this process, of which the tenants are to be told."""
+"""Limits of tenants that calls have exceeded in this process; the tenants get notices of them."""
 
 import threading
 import time
@@ -8,7 +8,7 @@ from sless.domain.limits import LimitExceeded, LimitName
 
 _HOUR_SEC = 3600
 _MOST = 10_000
-"""Maximum number of (namespace, limit) in memory. Beyond it all are forgotten; the store tells each tenant only once anyway."""
+"""Maximum number of (namespace, limit) in memory. Beyond it all are forgotten; the store writes each notice only once anyway."""
 
 Key = tuple[str, LimitName]
 

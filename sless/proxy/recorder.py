@@ -17,7 +17,7 @@ from sless.domain.call_sums import CallSums, Outcomes, SumsKey, merge_into
 from sless.domain.history_batch import PlainCall, PlainLine, decode, encode, plain_line_of
 from sless.domain.model import CallStatus, LogLine
 from sless.domain.ports import Route
-from sless.proxy.outbox import Outbox, Sealed
+from sless.proxy.batch_queue import BatchQueue, Sealed
 from sless.proxy.request import CallRecord
 
 _log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ _FLUSH_SEC = 1.0
 _IDLE_SEC = 60.0
 
 
-class Written(NamedTuple):
+class Acknowledgement(NamedTuple):
     """A writer's answer: the batches up to `number` are in the database, except the rows of `dropped` calls and lines."""
 
     number: int
@@ -64,7 +64,7 @@ class Sender(Protocol):
 
     def unwritten(self) -> bool: ...
 
-    def written(self, answer: Written) -> None: ...
+    def written(self, answer: Acknowledgement) -> None: ...
 
 
 MakeLink = Callable[[Sender], HistoryLink]
@@ -77,7 +77,7 @@ class Recorder:
         self._observer = observer
         self._lock = threading.Lock()
         self._acknowledged = threading.Condition(self._lock)
-        self._outbox = Outbox(max_bytes)
+        self._queue = BatchQueue(max_bytes)
         self._routes: list[tuple[str, str, str, str, int, bool]] = []
         self._route_index: dict[int, tuple[int, Route]] = {}
         """By `id()` of the Route, which is kept alive by its entry here."""
@@ -129,7 +129,7 @@ class Recorder:
         """Lines passed together are written together."""
         plain = [(line.namespace or line.workload_id, plain_line_of(line)) for line in lines]
         with self._lock:
-            crowded = self._outbox.size_bytes > self._crowded_bytes
+            crowded = self._queue.size_bytes > self._crowded_bytes
             for tenant, line in plain:
                 self._chars_of[tenant] += len(line[-1])
                 if crowded and self._chars_of[tenant] > _SHARE_CHARS:
@@ -146,30 +146,30 @@ class Recorder:
         """Waits until everything added so far is written. False if that takes longer."""
         with self._lock:
             self._seal()
-            last = self._outbox.last
+            last = self._queue.last
         if self._thread is None:
             self._link.finish(0)
             self._report_dropped()
         with self._acknowledged:
-            return self._acknowledged.wait_for(lambda: self._outbox.written >= last, timeout_sec if self._thread else 0)
+            return self._acknowledged.wait_for(lambda: self._queue.written >= last, timeout_sec if self._thread else 0)
 
     # --- Sender ---
 
     def take(self) -> Sealed | None:
         with self._lock:
-            return self._outbox.take()
+            return self._queue.take()
 
     def take_back(self) -> None:
         with self._lock:
-            self._outbox.take_back()
+            self._queue.take_back()
 
     def unwritten(self) -> bool:
         with self._lock:
-            return bool(self._outbox)
+            return bool(self._queue)
 
-    def written(self, answer: Written) -> None:
+    def written(self, answer: Acknowledgement) -> None:
         with self._acknowledged:
-            self._outbox.acknowledge(answer.number)
+            self._queue.acknowledge(answer.number)
             self._acknowledged.notify_all()
         if self._observer is not None:
             self._observer(answer.outcomes)
@@ -195,10 +195,10 @@ class Recorder:
         self._due_at = None
         if not (self._calls or self._lines or self._sums):
             return
-        self._outbox.put(encode(self._routes, self._calls, self._sums, self._lines))
+        self._queue.put(encode(self._routes, self._calls, self._sums, self._lines))
         self._routes, self._route_index, self._calls, self._lines, self._chars, self._sums = [], {}, [], [], 0, {}
         self._chars_of.clear()
-        while (dropped := self._outbox.drop_one()) is not None:
+        while (dropped := self._queue.drop_one()) is not None:
             batch = decode(dropped.data)
             self._dropped[0] += len(batch.calls)
             self._dropped[1] += len(batch.lines)
@@ -235,7 +235,7 @@ class Recorder:
         self._report_dropped()
         with self._lock:
             self._seal()
-            lost = [decode(sealed.data) for sealed in self._outbox]
+            lost = [decode(sealed.data) for sealed in self._queue]
         calls, lines = sum(len(batch.calls) for batch in lost), sum(len(batch.lines) for batch in lost)
         if lost:
             metrics.history_dropped.labels("calls").inc(calls)

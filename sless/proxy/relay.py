@@ -18,7 +18,7 @@ from sless.proxy.failure import status_of
 from sless.proxy.forward import Forwarder
 from sless.proxy.heads import STATUS_LINES, RequestFrame, Trust, kept_of, request_frame
 from sless.proxy.isolation import isolated
-from sless.proxy.known_answer import KnownAnswer, Prepared
+from sless.proxy.known_answer import KnownAnswer, KnownHead
 from sless.proxy.live_route import Leased
 from sless.proxy.recorder import Recorder
 from sless.proxy.refuse import error_answer
@@ -159,11 +159,11 @@ class Relay:
         self._started = True
         self._pieces = lines
 
-    def _prepare(self, status: int, headers: Headers) -> Prepared:
+    def _prepare(self, status: int, headers: Headers) -> KnownHead:
         answer = kept_of(status, headers)
         kept = answer.headers if self._own_host else isolated(answer.headers, sandbox=self._relays.forwarder.options.sandbox)
         lines = b"".join(name + b": " + value + b"\r\n" for name, value in kept)
-        return Prepared(STATUS_LINES[status] + lines, answer.fault, answer.error)
+        return KnownHead(STATUS_LINES[status] + lines, answer.fault, answer.error)
 
     def _head_end(self) -> bytes:
         end = b"\r\n\r\n" if self._caller.keep_alive else b"\r\nconnection: close\r\n\r\n"

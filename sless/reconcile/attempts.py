@@ -107,7 +107,7 @@ class MessageSource:
     max_attempts: int
 
 
-def verdict_of(attempt: MessageAttempt, outcome: MessageOutcome, source: MessageSource, *, now: datetime, chain: str) -> Verdict:
+def message_verdict_of(attempt: MessageAttempt, outcome: MessageOutcome, source: MessageSource, *, now: datetime, chain: str) -> Verdict:
     """The action after an attempt. `chain` is that of the attempt, or a new one after a first attempt."""
     if not outcome.served:
         return Hold(reason=outcome.error)

@@ -27,7 +27,7 @@ from sless.domain.ports import Waker
 from sless.errors import SlessError
 from sless.outbound import AddressRefused, Outbound, OutboundError
 from sless.reconcile.failures import note_failure
-from sless.reconcile.outbox import CallbackOutbox, DeliveryResult, Message, Outbox
+from sless.reconcile.outbox import CallbackOutbox, DeliveryResult, Outbox, OutboxMessage
 from sless.store import Store
 
 _log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class CallbacksLoop:
     rng: random.Random = field(default_factory=random.Random)
     _outbox: Outbox = field(init=False)
     _pool: ThreadPoolExecutor = field(init=False)
-    _going: dict[str, str] = field(default_factory=dict)
+    _in_flight: dict[str, str] = field(default_factory=dict)
     """Key → namespace of items in flight."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -72,10 +72,10 @@ class CallbacksLoop:
 
     def _take(self, due: Any) -> bool:
         with self._lock:
-            going = list(self._going.values())
-            if due.key in self._going or len(going) >= AT_ONCE or going.count(due.namespace) >= AT_ONCE_PER_NAMESPACE:
+            in_flight = list(self._in_flight.values())
+            if due.key in self._in_flight or len(in_flight) >= AT_ONCE or in_flight.count(due.namespace) >= AT_ONCE_PER_NAMESPACE:
                 return False
-            self._going[due.key] = due.namespace
+            self._in_flight[due.key] = due.namespace
             return True
 
     def _send(self, due: Any) -> None:
@@ -91,11 +91,11 @@ class CallbacksLoop:
             _log.exception("%s: %s could not be sent or recorded; it is retried", self._outbox.topic, due.key)
         finally:
             with self._lock:
-                self._going.pop(due.key, None)
+                self._in_flight.pop(due.key, None)
         if freed:
             self.waker.wake(self._outbox.topic)
 
-    def _tell(self, due: Any, message: Message) -> DeliveryResult:
+    def _tell(self, due: Any, message: OutboxMessage) -> DeliveryResult:
         try:
             url = parse_callback_url(due.url, self.outbound.allowed)
             address = self.outbound.address_of(url.host, url.port)
@@ -109,9 +109,9 @@ class CallbacksLoop:
             "Connection": "close", **message.headers,
         }  # fmt: skip
         # Imported here: the HTTP client would make each start of a server slower.
-        from sless.reconcile.delivery import Delivery, deliver
+        from sless.reconcile.delivery import HttpPost, deliver
 
-        delivery = Delivery(url=url, address=address, headers=headers, body=message.body)
+        delivery = HttpPost(url=url, address=address, headers=headers, body=message.body)
         return deliver(delivery, tls=self.tls, connect_sec=self.connect_sec, whole_sec=self.whole_sec)
 
     def _note(self, sent: Any, result: DeliveryResult) -> None:

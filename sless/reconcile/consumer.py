@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from sless import clock, ids, metrics
-from sless.broker import BrokerConnection, BrokerError, Channel, Delivery
+from sless.broker import BrokerConnection, BrokerError, Channel, IncomingDelivery
 from sless.domain.amqp import retry_delay_sec_of, retry_queue_of
 from sless.domain.durations import backoff_sec
 from sless.domain.messages import MessageCall, MessageInvoker, MessageOutcome
@@ -24,8 +24,8 @@ from sless.reconcile.attempts import (
     MessageSource,
     Retry,
     attempt_of,
+    message_verdict_of,
     shown_of,
-    verdict_of,
     wait_sec_of,
 )
 
@@ -125,7 +125,7 @@ class QueueConsumer:
     # --- one message ---
 
     async def _consume(self, queue: str, delay_sec: int) -> None:
-        def take(delivery: Delivery) -> None:
+        def take(delivery: IncomingDelivery) -> None:
             # It arrived after `quiet` requeued the waiting messages.
             work = self._give_back(delivery.tag) if self._quiet else self._handle(delivery, delay_sec)
             task = asyncio.get_running_loop().create_task(work)
@@ -144,7 +144,7 @@ class QueueConsumer:
         self.tasks.discard(task)
         self._waiting.pop(task, None)
 
-    async def _handle(self, delivery: Delivery, delay_sec: int) -> None:
+    async def _handle(self, delivery: IncomingDelivery, delay_sec: int) -> None:
         try:
             await self._attempt(delivery, delay_sec)
         except BrokerError as error:
@@ -153,7 +153,7 @@ class QueueConsumer:
             _log.exception("queue %s: handling a message failed; it is requeued", self.parts.source.queue)
             self._fail("internal error; see the server's log")
 
-    async def _attempt(self, delivery: Delivery, delay_sec: int) -> None:
+    async def _attempt(self, delivery: IncomingDelivery, delay_sec: int) -> None:
         attempt = attempt_of(delivery.message)
         name = attempt.name
         # A duplicate whose confirmation was lost. Nothing can be lost, as the other copy on this channel is not acknowledged yet.
@@ -200,7 +200,7 @@ class QueueConsumer:
 
     async def _settle(self, tag: int, attempt: MessageAttempt, outcome: MessageOutcome) -> None:
         """Publishes a copy first and acknowledges last. After a BrokerError the message is delivered again."""
-        verdict = verdict_of(attempt, outcome, self.parts.source, now=clock.now(), chain=attempt.chain or ids.new_id())
+        verdict = message_verdict_of(attempt, outcome, self.parts.source, now=clock.now(), chain=attempt.chain or ids.new_id())
         match verdict:
             case Acknowledge():
                 status = "succeeded"

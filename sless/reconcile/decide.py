@@ -202,18 +202,18 @@ def decide_builds(
         else:
             waiting.append(version)
     here = [item for item in open_versions if item.id in started and item.workload_id in workloads]
-    going = Counter(workloads[item.workload_id].namespace for item in here if item.id not in turns.importing)
+    active = Counter(workloads[item.workload_id].namespace for item in here if item.id not in turns.importing)
     imports = Counter(workloads[item.workload_id].namespace for item in here if item.id in turns.importing)
     if imports.total() >= turns.imports_at_once:
         return actions
     # A tenant whose imports hang leaves half of these slots to others.
     waiting = [item for item in waiting if imports[workloads[item.workload_id].namespace] < max(1, turns.imports_at_once // 2)]
-    return actions + [StartBuild(version=version) for version in _next_builds(waiting, workloads, going, turns)]
+    return actions + [StartBuild(version=version) for version in _next_builds(waiting, workloads, active, turns)]
 
 
-def _next_builds(waiting: list[Version], workloads: Mapping[str, Workload], going: Counter[str], turns: BuildTurns) -> Iterator[Version]:
+def _next_builds(waiting: list[Version], workloads: Mapping[str, Workload], active: Counter[str], turns: BuildTurns) -> Iterator[Version]:
     """Tenants take turns, one build each: the one whose last turn was longest ago comes first. Slots are shared like those of runs."""
-    slots = Slots(free=turns.at_once - going.total(), taken=going)
+    slots = Slots(free=turns.at_once - active.total(), taken=active)
     queues: dict[str, deque[Version]] = {}
     for version in waiting:
         queues.setdefault(workloads[version.workload_id].namespace, deque()).append(version)

@@ -47,10 +47,10 @@ class RetryRun:
 RunVerdict = FinishRun | RetryRun
 
 
-def in_turn(due: Iterable[Run], going: Iterable[Run], most: int) -> list[Run]:
+def in_turn(due: Iterable[Run], active: Iterable[Run], most: int) -> list[Run]:
     """Sorts `due` in the order in which runs start: tenants with the fewest active runs first, then workloads with the fewest, then the
-    oldest. Each workload gets at most `most` runs, including those in `going`, and at most one quarantined run."""
-    on = list(going)
+    oldest. Each workload gets at most `most` runs, including those in `active`, and at most one quarantined run."""
+    on = list(active)
     suspects = {run.workload_id for run in on if run.quarantined}
     of_workload, of_tenant = Counter(run.workload_id for run in on), Counter(run.namespace for run in on)
     within = []

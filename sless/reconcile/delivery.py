@@ -20,7 +20,7 @@ from sless.reconcile.outbox import DeliveryResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
+class HttpPost:
     """`address` is the checked address of the host in `url`."""
 
     url: CallbackUrl
@@ -29,7 +29,7 @@ class Delivery:
     body: bytes
 
 
-def deliver(delivery: Delivery, *, tls: SSLContext | None, connect_sec: float, whole_sec: float) -> DeliveryResult:
+def deliver(delivery: HttpPost, *, tls: SSLContext | None, connect_sec: float, whole_sec: float) -> DeliveryResult:
     """Sends one POST, without reading the body of the response. Trusts the machine's certificates if `tls` is None. `whole_sec` limits the
     time from the first byte sent to the head of the response."""
     connection = _connection_of(delivery, tls, connect_sec)
@@ -48,7 +48,7 @@ def deliver(delivery: Delivery, *, tls: SSLContext | None, connect_sec: float, w
         connection.close()
 
 
-def _connection_of(delivery: Delivery, tls: SSLContext | None, connect_sec: float) -> HTTPConnection:
+def _connection_of(delivery: HttpPost, tls: SSLContext | None, connect_sec: float) -> HTTPConnection:
     url = delivery.url
     if not url.secure:
         return HTTPConnection(delivery.address, url.port, timeout=connect_sec)

@@ -16,7 +16,16 @@ from sless.config import Settings
 from sless.domain.messages import MessageInvoker
 from sless.domain.model import Kind, Trigger, TriggerType
 from sless.outbound import Outbound
-from sless.reconcile.listens import DesiredListener, Idle, Listen, ListenerStatus, Start, Stop, decide_listens, desired_listeners_of
+from sless.reconcile.listens import (
+    DesiredListener,
+    Idle,
+    Listen,
+    ListenerStatus,
+    StartListener,
+    StopListener,
+    decide_listens,
+    desired_listeners_of,
+)
 from sless.store import Store
 
 if TYPE_CHECKING:
@@ -53,9 +62,9 @@ class Listeners:
             return
         for action in decide_listens(desired, {key: item.listen for key, item in self._running.items()}):
             match action:
-                case Stop(trigger_id=trigger_id):
+                case StopListener(trigger_id=trigger_id):
                     self._leave(self._running.pop(trigger_id), CHANGE_GRACE_SEC)
-                case Start(listen=listen):
+                case StartListener(listen=listen):
                     self._start(listen)
 
     def statuses(self) -> dict[str, ListenerStatus]:

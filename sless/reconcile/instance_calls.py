@@ -9,7 +9,7 @@ from sless.domain.ports import Invoker, ObservedRun
 
 
 @dataclass(slots=True)
-class _Going:
+class _Call:
     stop: Callable[[], None] | None = None
     end: ObservedRun | None = None
 
@@ -21,7 +21,7 @@ class InstanceCalls:
         self._invoker = invoker
         self._changed = changed
         self._lock = threading.Condition()
-        self._calls: dict[str, _Going] = {}
+        self._calls: dict[str, _Call] = {}
 
     def __contains__(self, run_id: str) -> bool:
         with self._lock:
@@ -33,11 +33,11 @@ class InstanceCalls:
 
     def begin(self, run: Run, timeout_sec: float) -> None:
         """Raises SlessError if the call cannot be started; it is then not tracked."""
-        going = _Going()
+        call = _Call()
         with self._lock:
-            self._calls[run.id] = going
+            self._calls[run.id] = call
         try:
-            going.stop = self._invoker.begin(run, timeout_sec, lambda end: self._ended(going, end))
+            call.stop = self._invoker.begin(run, timeout_sec, lambda end: self._ended(call, end))
         except BaseException:
             self.drop(run.id)
             raise
@@ -45,18 +45,18 @@ class InstanceCalls:
     def find_end(self, run_id: str) -> ObservedRun | None:
         """How the call ended; None while it runs, or if it is unknown."""
         with self._lock:
-            going = self._calls.get(run_id)
-            return going.end if going else None
+            call = self._calls.get(run_id)
+            return call.end if call else None
 
     def drop(self, run_id: str) -> bool:
         """Stops the call if it is running, and forgets it. False if it is unknown."""
         with self._lock:
-            going = self._calls.pop(run_id, None)
+            call = self._calls.pop(run_id, None)
             self._lock.notify_all()
-        if going is None:
+        if call is None:
             return False
-        if going.end is None and going.stop is not None:
-            going.stop()
+        if call.end is None and call.stop is not None:
+            call.stop()
         return True
 
     def wait_empty(self, timeout_sec: float) -> bool:
@@ -64,7 +64,7 @@ class InstanceCalls:
         with self._lock:
             return self._lock.wait_for(lambda: not self._calls, timeout_sec)
 
-    def _ended(self, going: _Going, end: ObservedRun) -> None:
+    def _ended(self, call: _Call, end: ObservedRun) -> None:
         with self._lock:
-            going.end = end
+            call.end = end
         self._changed()

@@ -101,9 +101,9 @@ class InstancesLoop:
     def _memory_of(self, numbers: Mapping[str, int]) -> dict[str, int]:
         found: Counter[str] = Counter()
         for workload_id, item in self._targets.items():
-            seen = self._observed.get(workload_id)
-            stand = sum(not one.draining for one in seen.endpoints) if seen else 0
-            found[item.workload.namespace] += max(numbers[workload_id], stand) * item.revision.memory_mb
+            deployment = self._observed.get(workload_id)
+            serving = sum(not one.draining for one in deployment.endpoints) if deployment else 0
+            found[item.workload.namespace] += max(numbers[workload_id], serving) * item.revision.memory_mb
         return found
 
     def _act(self, now: datetime) -> list[InstanceAction]:
@@ -160,11 +160,11 @@ class InstancesLoop:
         for workload_id, workload in self._workloads.items():
             if workload.kind is Kind.JOB:
                 continue
-            seen = self._observed.get(workload_id)
-            endpoints = seen.endpoints if seen else ()
+            deployment = self._observed.get(workload_id)
+            endpoints = deployment.endpoints if deployment else ()
             if sorted(known.get(workload_id, ()), key=lambda one: one.id) != sorted(endpoints, key=lambda one: one.id):
                 self.store.routes.set_endpoints(workload_id, endpoints)
-            observed = observed_of(workload, desired.get(workload_id), seen, self._notes.get(workload_id, ""))
+            observed = observed_of(workload, desired.get(workload_id), deployment, self._notes.get(workload_id, ""))
             if replace(workload.observed, observed_at=None) != observed:
                 self.store.workloads.set_observed(workload_id, observed)
         for state, number in states_of(desired, self._observed).items():
@@ -174,11 +174,11 @@ class InstancesLoop:
 
 def states_of(desired: Mapping[str, Deployment], observed: Mapping[str, ObservedDeployment]) -> dict[str, int]:
     """Number of instances of all workloads, by state."""
-    endpoints = [one for seen in observed.values() for one in seen.endpoints]
+    endpoints = [one for deployment in observed.values() for one in deployment.endpoints]
     draining = sum(one.draining for one in endpoints)
     starting = 0
     for workload_id, wanted in desired.items():
-        seen = observed.get(workload_id)
-        current = [one for one in seen.endpoints if not one.draining and one.version == wanted.revision.version] if seen else []
+        deployment = observed.get(workload_id)
+        current = [one for one in deployment.endpoints if not one.draining and one.version == wanted.revision.version] if deployment else []
         starting += max(0, wanted.replicas - len(current))
     return {"ready": len(endpoints) - draining, "starting": starting, "draining": draining}

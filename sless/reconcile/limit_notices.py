@@ -1,4 +1,4 @@
-"""Tells tenants of limits that their calls have exceeded. The proxy notes them in memory, because a refused call must not write."""
+"""Writes notices of limits that calls have exceeded. The proxy notes them in memory, because a refused call must not write."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass, field
 
 from sless.broker import BrokerError, Pool
-from sless.broker.pool import Link
+from sless.broker.pool import PooledConnection
 from sless.domain.durations import backoff_sec
 from sless.domain.messages import MessageInvoker
 from sless.reconcile.attempts import MessageSource
@@ -74,7 +74,7 @@ class Listener:
         finally:
             await self.pool.leave(link)
 
-    async def _listen(self, link: Link, parts: ConsumerParts) -> str:
+    async def _listen(self, link: PooledConnection, parts: ConsumerParts) -> str:
         """Listens on one channel; returns why it ended."""
         try:
             connection = await self.pool.connection(link)

@@ -97,16 +97,16 @@ def _queue_problem(trigger: Trigger, settings: Settings) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
+class StartListener:
     listen: Listen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stop:
+class StopListener:
     trigger_id: str
 
 
-ListenAction = Start | Stop
+ListenAction = StartListener | StopListener
 
 
 def decide_listens(desired: Mapping[str, DesiredListener], running: Mapping[str, Listen]) -> list[ListenAction]:
@@ -114,8 +114,8 @@ def decide_listens(desired: Mapping[str, DesiredListener], running: Mapping[str,
     actions: list[ListenAction] = []
     for trigger_id, listen in running.items():
         if desired.get(trigger_id) != listen:
-            actions.append(Stop(trigger_id=trigger_id))
+            actions.append(StopListener(trigger_id=trigger_id))
     for trigger_id, wanted in desired.items():
         if isinstance(wanted, Listen) and running.get(trigger_id) != wanted:
-            actions.append(Start(listen=wanted))
+            actions.append(StartListener(listen=wanted))
     return actions

@@ -14,7 +14,7 @@ from sless.store.deliveries import DeliveryStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class OutboxMessage:
     """`headers` are in addition to the common ones."""
 
     body: bytes
@@ -39,7 +39,7 @@ class Outbox(Protocol):
 
     def list_due(self, now: datetime, per_namespace: int) -> Sequence[Any]: ...
 
-    def find_message(self, item: Any) -> Message | None:
+    def find_message(self, item: Any) -> OutboxMessage | None:
         """The message to send; None if it is no longer needed."""
 
     def delivered(self, item: Any, http_status: int) -> None: ...
@@ -78,16 +78,16 @@ class CallbackOutbox(_Counted):
         super().__init__("callbacks", store.callbacks, metrics.callbacks)
         self._runs = store.runs
 
-    def find_message(self, item: Callback) -> Message | None:
+    def find_message(self, item: Callback) -> OutboxMessage | None:
         run = self._runs.find(item.run_id)
         if run is None or run.status not in ENDED_CALL_STATUSES:
             return None
-        return Message(body=body_of(run), headers={"X-Request-Id": run.request_id, "X-Sless-Invocation-Id": run.id})
+        return OutboxMessage(body=body_of(run), headers={"X-Request-Id": run.request_id, "X-Sless-Invocation-Id": run.id})
 
 
 class NoticeOutbox(_Counted):
     def __init__(self, store: Store) -> None:
         super().__init__("notices", store.notices, metrics.notices)
 
-    def find_message(self, item: Notice) -> Message | None:
-        return Message(body=item.body.encode(errors="replace"), headers={"X-Request-Id": item.id, "X-Sless-Event": item.event})
+    def find_message(self, item: Notice) -> OutboxMessage | None:
+        return OutboxMessage(body=item.body.encode(errors="replace"), headers={"X-Request-Id": item.id, "X-Sless-Event": item.event})

@@ -79,18 +79,18 @@ class RunsLoop:
         """Ids of workloads with an active run."""
         return self.store.runs.running_workloads()
 
-    def let_go(self) -> None:
+    def release_runs(self) -> None:
         """Called when another server leads, which counts the runs."""
         for run_id in self._held:
             self.room.give_back(run_id)
         self._held = set()
 
-    def begin_no_more(self) -> None:
+    def stop_starting(self) -> None:
         """Called when the server stops: leaves queued runs to the next leader."""
         self._stopping = True
 
     def drain(self, timeout_sec: float) -> bool:
-        """Call this after `begin_no_more`, while the loop still ticks: waits until the calls on instances have ended and are stored. The
+        """Call this after `stop_starting`, while the loop still ticks: waits until the calls on instances have ended and are stored. The
         next leader restarts those that take longer."""
         return self._calls.wait_empty(timeout_sec)
 
@@ -178,13 +178,13 @@ class RunsLoop:
 
     # --- beginnings ---
 
-    def _begin(self, going: list[Run], left: Set[str], now: datetime) -> None:
-        """`left`: ids of runs whose earlier attempt is still being removed."""
-        self._hold(going)
-        slots = self._slots(going)
+    def _begin(self, active: list[Run], removing: Set[str], now: datetime) -> None:
+        """`removing`: ids of runs whose earlier attempt is still being removed."""
+        self._count_active(active)
+        slots = self._slots(active)
         if self._stopping or not any(sort.free > 0 for sort in slots.values()):
             return
-        due = [run for run in self.store.runs.list_due(now, 2 * self.limits.per_workload) if run.id not in left]
+        due = [run for run in self.store.runs.list_due(now, 2 * self.limits.per_workload) if run.id not in removing]
         if not due:
             return
         limits_of_tenant = self._limits_of_tenants()
@@ -192,7 +192,7 @@ class RunsLoop:
         chosen: list[tuple[Run, Ready]] = []
         finished: list[tuple[Run, RunVerdict]] = []
         short: set[str] = set()
-        for run in in_turn(due, going, self.limits.per_workload):
+        for run in in_turn(due, active, self.limits.per_workload):
             match plans.of(run.workload_id):
                 case Ready(on_instances=True) as plan if slots[True].take(run.namespace):
                     chosen.append((run, plan))
@@ -231,9 +231,9 @@ class RunsLoop:
             slots.give_back(run.namespace)
         return fits
 
-    def _hold(self, going: list[Run]) -> None:
+    def _count_active(self, active: list[Run]) -> None:
         """Counts exactly the active one-off runs, including those started by an earlier server."""
-        alone = {run.id: run for run in going if run.id not in self._calls}
+        alone = {run.id: run for run in active if run.id not in self._calls}
         for run_id in self._held - alone.keys():
             self.room.give_back(run_id)
         if fresh := [run for run_id, run in alone.items() if run_id not in self._held]:
@@ -243,10 +243,10 @@ class RunsLoop:
                 self.room.adopt(run.id, run.namespace, plan.revision.memory_mb if isinstance(plan, Ready) else 0)
         self._held = set(alone)
 
-    def _slots(self, going: list[Run]) -> dict[bool, Slots]:
+    def _slots(self, active: list[Run]) -> dict[bool, Slots]:
         """The limits of calls on instances (True) and of one-off runs."""
         taken = {True: Counter[str](), False: Counter[str]()}
-        for run in going:
+        for run in active:
             taken[run.id in self._calls][run.namespace] += 1
         most = {True: self.limits.calls_at_once, False: self.limits.max_runs}
         return {sort: Slots(free=most[sort] - taken[sort].total(), taken=taken[sort]) for sort in most}

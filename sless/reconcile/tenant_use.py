@@ -38,17 +38,17 @@ class TenantUseLoop:
     """As last reported."""
     _runs: Mapping[str, RunsUse] = field(default_factory=dict)
     _seen: Mapping[Key, TenantUse] = field(default_factory=dict)
-    _heard_at: float = float("-inf")
+    _collected_at: float = float("-inf")
 
     def tick(self) -> None:
-        self._hear()
+        self._collect()
         # The leader considers itself alone until another replica reports; the others know that there is a leader.
-        self._report(silent=self.is_leader() and monotonic() - self._heard_at > _COMPANY_SEC)
+        self._report(silent=self.is_leader() and monotonic() - self._collected_at > _COMPANY_SEC)
 
-    def _hear(self) -> None:
+    def _collect(self) -> None:
         found = self.store.demand.use_of_others(self.holder, self.durations.demand_age_sec)
         if found:
-            self._heard_at = monotonic()
+            self._collected_at = monotonic()
         if not found and not self._seen:
             return
         calls: dict[str, int] = {}

@@ -17,7 +17,7 @@ from sless.errors import Code, ConfigError, SlessError
 from sless.store import faults, migrate, revision
 from sless.store.engine import Database
 from sless.store.migrations import HEAD
-from sless.store.schema import revision_of, sole_connection
+from sless.store.schema import schema_of, sole_connection
 from sless.store.sealed import key_ids
 from sless.store.tables import metadata, versions
 from sless.store.types import SecretText, UserText, UtcDateTime
@@ -64,7 +64,7 @@ class Snapshot:
 def snapshot(database: Database) -> Iterator[Snapshot]:
     """Raises ConfigError unless the database has this version's schema."""
     with database.read() as conn:
-        found, head = revision_of(conn), HEAD
+        found, head = schema_of(conn), HEAD
         if found != head:
             raise ConfigError(
                 f'the database has schema "{found or "none"}", this version of sless "{head}": '
@@ -122,7 +122,7 @@ def loading(database: Database, schema: str, tables: dict[str, Columns]) -> Iter
     try:
         with sole_connection(database) as conn:
             migrate.refuse_unknown(schema)
-            migrate.refuse_unknown(revision_of(conn))
+            migrate.refuse_unknown(schema_of(conn))
             _drop_all(conn)
             migrate.upgrade_to(conn, schema)
             _clear(conn)

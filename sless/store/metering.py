@@ -52,7 +52,7 @@ class MeteringStore:
 
     def usage(self, first: date, last: date, namespace: str | None = None) -> list[UsageRow]:
         """Usage from `first` to `last`, both included, sorted by namespace and day; days without usage are left out."""
-        stats, extra, stood = call_stats.c, meters.c, instance_uptime.c
+        stats, extra, up = call_stats.c, meters.c, instance_uptime.c
         queries: list[tuple[Any, Select[Any]]] = [
             (stats, select(
                 stats.namespace, stats.day, func.sum(stats.calls).label("calls"), func.sum(stats.errors).label("errors"),
@@ -60,7 +60,7 @@ class MeteringStore:
                 func.sum(stats.sent_bytes).label("sent_bytes"),
             ).group_by(stats.namespace, stats.day)),
             (extra, select(extra.namespace, extra.day, extra.build_ms, extra.stored_bytes)),
-            (stood, select(stood.namespace, stood.day, func.sum(stood.gb_ms).label("instance_gb_ms")).group_by(stood.namespace, stood.day)),
+            (up, select(up.namespace, up.day, func.sum(up.gb_ms).label("instance_gb_ms")).group_by(up.namespace, up.day)),
         ]  # fmt: skip
         found: dict[tuple[str, str], dict[str, Any]] = {}
         with self._db.read() as conn:

@@ -11,14 +11,14 @@ from sqlalchemy.exc import SQLAlchemyError
 from sless.errors import ConfigError
 from sless.store import faults, migrations
 from sless.store.engine import Database
-from sless.store.schema import revision_of, sole_connection
+from sless.store.schema import schema_of, sole_connection
 
 
 def upgrade(database: Database) -> None:
     """Raises ConfigError when the schema is newer than this version of sless knows."""
     try:
         with sole_connection(database) as conn:
-            found = revision_of(conn)
+            found = schema_of(conn)
             refuse_unknown(found)
             if found != head():
                 upgrade_to(conn, "head")

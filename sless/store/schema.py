@@ -21,7 +21,7 @@ _ADVISORY_KEY = 0x736C6573_73000001
 _REVISIONS = ("routes", "triggers")
 
 
-def revision_of(conn: Connection) -> str | None:
+def schema_of(conn: Connection) -> str | None:
     """None: no schema yet."""
     if not inspect(conn).has_table("alembic_version"):
         return None

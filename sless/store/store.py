@@ -88,7 +88,7 @@ class Store:
     def _schema(self) -> str | None:
         """None: no schema yet."""
         with self.database.read() as conn:
-            return schema.revision_of(conn)
+            return schema.schema_of(conn)
 
     def close(self) -> None:
         self.database.close()

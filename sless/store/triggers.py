@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, RowMapping, Select, and_, delete, or_, select, true, update
 
 from sless import clock, ids
-from sless.domain.audit import Change, Note, trigger_changes
+from sless.domain.audit import FieldChange, Note, trigger_changes
 from sless.domain.cron import is_rescheduled
 from sless.domain.model import CallStatus, Trigger, TriggerType
 from sless.domain.notice import NoticeEvent
@@ -140,7 +140,7 @@ def trigger_of(row: RowMapping) -> Trigger:
     return Trigger(**values)
 
 
-def note_of(trigger: Trigger, verb: str, *changes: Change) -> Note:
+def note_of(trigger: Trigger, verb: str, *changes: FieldChange) -> Note:
     return Note(namespace=trigger.namespace, kind="trigger", name=trigger.name, verb=verb, changes=changes)
 
 

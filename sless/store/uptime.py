@@ -22,25 +22,25 @@ class UptimeStore:
     def __init__(self, database: Database) -> None:
         self._db = database
 
-    def count(self, seen: Collection[Sighting], standing: Collection[str]) -> None:
-        """Adds the time of each instance since it was last counted. `standing` are the ids of running instances; the others end here."""
+    def count(self, sightings: Collection[Sighting], running: Collection[str]) -> None:
+        """Adds the time of each instance since it was last counted. `running` are the ids of running instances; the others end here."""
         known, columns = standing_instances, standing_instances.c
         with self._db.write() as conn:
             # Another server has ended one that was counted before and has no row; if it is running after all, count it from now on.
             rows = [
                 {"endpoint_id": one.endpoint_id, "memory_mb": one.memory_mb, "counted_until": one.since or one.until}
-                for one in sorted(seen, key=lambda one: one.endpoint_id)
-                if one.since is not None or one.endpoint_id in standing
+                for one in sorted(sightings, key=lambda one: one.endpoint_id)
+                if one.since is not None or one.endpoint_id in running
             ]
             if rows:
                 conn.execute(self._db.insert(known).on_conflict_do_nothing(), rows)
             # Lock rows in a fixed order, so that two servers that both consider themselves the leader count one after the other.
             counted = {row.endpoint_id: row for row in conn.execute(select(known).order_by(columns.endpoint_id).with_for_update())}
-            times = [(one, counted[one.endpoint_id]) for one in seen if one.endpoint_id in counted]
+            times = [(one, counted[one.endpoint_id]) for one in sightings if one.endpoint_id in counted]
             self._add(conn, [(one, row.memory_mb, row.counted_until) for one, row in times])
             if moved := [{"id": one.endpoint_id, "at": one.until} for one, row in times if one.until > row.counted_until]:
                 conn.execute(update(known).where(columns.endpoint_id == bindparam("id")).values(counted_until=bindparam("at")), moved)
-            for batch in in_batches(counted.keys() - set(standing)):
+            for batch in in_batches(counted.keys() - set(running)):
                 conn.execute(delete(known).where(columns.endpoint_id.in_(batch)))
 
     def _add(self, conn: Connection, times: Iterable[tuple[Sighting, int, datetime]]) -> None:

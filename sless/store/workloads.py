@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, RowMapping, Select, and_, delete, exists, func, or_, select, update
 
 from sless import clock, ids
-from sless.domain.audit import Change, Note, spec_changes
+from sless.domain.audit import FieldChange, Note, spec_changes
 from sless.domain.lifecycle import OPEN_CALL_STATUSES
 from sless.domain.model import CallStatus, Kind, Observed, Workload, WorkloadSpec
 from sless.domain.notice import NoticeEvent
@@ -193,7 +193,7 @@ def find_by_id(conn: Connection, workload_id: str) -> Workload | None:
     return workload_of(row) if row else None
 
 
-def note_of(workload: Workload, verb: str, *changes: Change) -> Note:
+def note_of(workload: Workload, verb: str, *changes: FieldChange) -> Note:
     return Note(namespace=workload.namespace, kind=workload.kind, name=workload.name, verb=verb, changes=changes)
 
 

@@ -18,7 +18,7 @@ SOURCES = ("source_dir", "code_path")
 
 
 @dataclass(frozen=True)
-class Code:
+class PackedCode:
     """A zip and the hash of its files: of path, execute bit and content, so that times do not matter."""
 
     data: bytes
@@ -30,7 +30,7 @@ def source_of(values: Values) -> tuple[str, Any] | None:
     return next(((name, values[name]) for name in SOURCES if values.get(name) is not None), None)
 
 
-def read_code(values: Values) -> Code:
+def read_code(values: Values) -> PackedCode:
     """Raises Failure with the attribute that names the code."""
     found = source_of(values)
     assert found is not None
@@ -38,7 +38,7 @@ def read_code(values: Values) -> Code:
     path = Path(text).expanduser()
     try:
         package = pack_folder(path) if attribute == "source_dir" or path.is_dir() else _package_of_file(path)
-        return Code(package.data, hash_of(package))
+        return PackedCode(package.data, hash_of(package))
     except PackingError as error:
         raise Failure("Cannot read the code", str(error), (attribute,)) from error
     except OSError as error:

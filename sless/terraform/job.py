@@ -85,21 +85,21 @@ class Job(Resource):
             return
         name = change.planned["name"]
         timeout_sec = self.timeout_sec(change.planned, operation, "wait_timeout_sec")
-        found = self._poll(change, lambda seen: seen["phase"] in ENDED, timeout_sec, f"job {name} has not ended")
+        found = self._poll(change, lambda resource: resource["phase"] in ENDED, timeout_sec, f"job {name} has not ended")
         if found["phase"] == "Failed":
             raise Failure(f'Job "{name}" failed', str(found.get("message")))
 
     def _poll(self, change: Change, is_met: Any, timeout_sec: float, text: str) -> Json:
         api: Resources = self.api(change.client)
-        seen: Json = {}
+        resource: Json = {}
 
         def check() -> Json | None:
-            seen.clear()
-            seen.update(api.get(change.planned["name"]))
-            return dict(seen) if is_met(seen) else None
+            resource.clear()
+            resource.update(api.get(change.planned["name"]))
+            return dict(resource) if is_met(resource) else None
 
         try:
             return change.waiter.poll(check, timeout_sec, lambda: text)
         finally:
-            if seen:
-                self.save(change, seen)
+            if resource:
+                self.save(change, resource)

@@ -12,7 +12,7 @@ from sless.client.errors import ClientError
 from sless.domain.instance_bounds import DEFAULT_MAX
 from sless.domain.runtimes import RUNTIMES
 from sless.terraform import attributes
-from sless.terraform.code import SOURCES, Code, planned_hash, read_code, source_of
+from sless.terraform.code import SOURCES, PackedCode, planned_hash, read_code, source_of
 from sless.terraform.failure import Failure
 from sless.terraform.fields import Field, Values
 from sless.terraform.resource import Change, Resource
@@ -84,19 +84,19 @@ class Workload(Resource):
         """Waits until version `number` serves or is superseded. A changed entrypoint creates another version."""
         name = change.planned["name"]
         api: Any = self.api(change.client)
-        seen: Json = {}
+        resource: Json = {}
 
         def settled() -> Json | None:
-            seen.clear()
-            seen.update(api.get(name))
-            return dict(seen) if seen["phase"] == "Failed" or (seen["phase"] == "Ready" and _serves(seen, number)) else None
+            resource.clear()
+            resource.update(api.get(name))
+            return dict(resource) if resource["phase"] == "Failed" or (resource["phase"] == "Ready" and _serves(resource, number)) else None
 
         timeout_sec = self.timeout_sec(change.planned, operation, "wait_timeout_sec")
         try:
-            found = change.waiter.poll(settled, timeout_sec, lambda: f"{name} is still {seen.get('phase')}")
+            found = change.waiter.poll(settled, timeout_sec, lambda: f"{name} is still {resource.get('phase')}")
         finally:
-            if seen:
-                self.save(change, seen)
+            if resource:
+                self.save(change, resource)
         latest = int(found.get("latest_version") or 0)
         if found["phase"] == "Failed" or (latest > number and found.get("latest_state") == "failed"):
             raise Failure(f'{self.kind.capitalize()} "{name}" failed', _log_of(api, name, latest) or str(found.get("message")))
@@ -125,7 +125,7 @@ class Service(Workload):
         planned.update(counts_of(config))
 
 
-def first_version_of(change: Change, api: Any, code: Code) -> int:
+def first_version_of(change: Change, api: Any, code: PackedCode) -> int:
     """Uploads the code of the resource that was just created, which is deleted if the server refuses the code. Raises ClientError."""
     name = change.planned["name"]
     try:
@@ -154,7 +154,7 @@ def check_code(diagnostics: Diagnostics, config: Values) -> None:
         diagnostics.add_error("Conflicting attributes", "Expected source_dir or code_path, found both.", path=["code_path"])
 
 
-def code_of(change: Change) -> Code | None:
+def code_of(change: Change) -> PackedCode | None:
     """Raises Failure if the files have changed since the plan."""
     found = source_of(change.planned)
     if found is None:

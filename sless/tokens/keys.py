@@ -41,7 +41,7 @@ class VerificationKey:
     algorithms: tuple[str, ...]
 
 
-class KeySource(Protocol):
+class VerificationKeys(Protocol):
     def verification_key_of(self, header: Mapping[str, Any]) -> VerificationKey:
         """The key for a token with this header. Raises a 401."""
 
@@ -191,7 +191,7 @@ def _ensure_secret(path: Path) -> bytes:
     return secret
 
 
-def key_source(settings: Settings) -> KeySource:
+def key_source(settings: Settings) -> VerificationKeys:
     match settings.auth_mode:
         case "local" | "secret":
             return FixedKey(VerificationKey(shared_secret(settings), ("HS256",)))

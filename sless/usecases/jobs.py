@@ -25,7 +25,7 @@ class Jobs:
         """Raises Invalid, EXISTS, LIMIT_REACHED."""
         named = parse_function(body, kind=Kind.JOB, limits=self._parts.spec_limits)
         tenant = self._parts.ensure_tenant(caller, namespace)
-        self._make_way(self._store.workloads.find(namespace, Kind.JOB, named.name))
+        self._free_name(self._store.workloads.find(namespace, Kind.JOB, named.name))
         self._parts.check_count(tenant, LimitName.JOBS)
         self._parts.check_size(tenant, Kind.JOB, named.spec)
         job = self._store.workloads.insert(namespace, Kind.JOB, named.name, named.spec)
@@ -87,8 +87,8 @@ class Jobs:
         self._store.runs.insert(job_run(job, clock.now()))
         self._parts.wake("runs")
 
-    def _make_way(self, owner: Workload | None) -> None:
-        """Like `workloads.make_way`, but keeps a job whose run failed, since its code works."""
+    def _free_name(self, owner: Workload | None) -> None:
+        """Like `workloads.free_name`, but keeps a job whose run failed, since its code works."""
         if owner is None or owner.deleted_at is not None:
             return
         refuse_suspended(owner)

@@ -27,7 +27,7 @@ class Workloads:
         """Raises Invalid, EXISTS, LIMIT_REACHED."""
         named = parse_function(body, kind=self._kind, limits=self._parts.spec_limits)
         tenant = self._parts.ensure_tenant(caller, namespace)
-        make_way(self._store, self._store.workloads.find_callable(namespace, named.name))
+        free_name(self._store, self._store.workloads.find_callable(namespace, named.name))
         self._parts.check_count(tenant, COUNTED[self._kind])
         self._parts.check_size(tenant, self._kind, named.spec)
         workload = self._store.workloads.insert(namespace, self._kind, named.name, named.spec)
@@ -90,7 +90,7 @@ def write_spec(parts: UseCaseParts, workload: Workload, spec: WorkloadSpec, *, c
     return changed
 
 
-def make_way(store: Store, owner: Workload | None) -> None:
+def free_name(store: Store, owner: Workload | None) -> None:
     """Frees the name by deleting its owner, if that has Failed and never worked. Raises EXISTS otherwise."""
     if owner is None or owner.deleted_at is not None:
         return

@@ -19,7 +19,7 @@ Decisions:
 from sless.config import Settings
 from sless.domain.ports import Validator, VerdictStore
 from sless.errors import ConfigError
-from sless.validators.chain import REQUIRE, Chain, Link, SyntaxValidator
+from sless.validators.chain import REQUIRE, Chain, ChainLink, SyntaxValidator
 from sless.validators.rules import RulesValidator
 
 __all__ = ["make_validator"]
@@ -27,9 +27,9 @@ __all__ = ["make_validator"]
 
 def make_validator(settings: Settings, verdicts: VerdictStore) -> Validator:
     """Raises ConfigError."""
-    links = [Link(SyntaxValidator(), REQUIRE)]
+    links = [ChainLink(SyntaxValidator(), REQUIRE)]
     if settings.rules_mode != "off":
-        links.append(Link(RulesValidator(blocks=settings.rules_mode == "block"), settings.rules_mode))
+        links.append(ChainLink(RulesValidator(blocks=settings.rules_mode == "block"), settings.rules_mode))
     if settings.llm_mode != "off":
         if not settings.llm_url.startswith(("http://", "https://")) or not settings.llm_model:
             raise ConfigError("SLESS_LLM_MODE: expected SLESS_LLM_URL (http or https) and SLESS_LLM_MODEL as well")
@@ -38,5 +38,5 @@ def make_validator(settings: Settings, verdicts: VerdictStore) -> Validator:
         from sless.validators.llm import LlmValidator
 
         endpoint = ChatEndpoint(settings.llm_url, settings.llm_model, settings.llm_token, float(settings.llm_timeout_sec))
-        links.append(Link(LlmValidator(endpoint, verdicts), settings.llm_mode))
+        links.append(ChainLink(LlmValidator(endpoint, verdicts), settings.llm_mode))
     return Chain(tuple(links), verdicts)

@@ -20,7 +20,7 @@ _NOT_CHECKED = "not checked"
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class ChainLink:
     """`mode` is warn, block or require: code that breaks a required check cannot run, and no operator can allow it."""
 
     check: CodeCheck
@@ -30,7 +30,7 @@ class Link:
 class Chain:
     """Implements `ports.Validator`."""
 
-    def __init__(self, links: Sequence[Link], verdicts: VerdictStore) -> None:
+    def __init__(self, links: Sequence[ChainLink], verdicts: VerdictStore) -> None:
         self._links = tuple(links)
         self._verdicts = verdicts
 
@@ -45,7 +45,7 @@ class Chain:
         warnings.sort(key=lambda text: not text.startswith(_NOT_CHECKED))
         return tuple(warnings[:MAX_WARNINGS])
 
-    def _warnings_of(self, links: Sequence[Link], code: CodeToCheck) -> list[str]:
+    def _warnings_of(self, links: Sequence[ChainLink], code: CodeToCheck) -> list[str]:
         warnings: list[str] = []
         for link in links:
             opinion = link.check.opinion_of(code)

@@ -50,7 +50,7 @@ class LlmValidator:
         if self._rests():
             return Opinion(failure="the model currently does not respond")
         try:
-            opinion = self._asked(code, sources)
+            opinion = self._ask_model(code, sources)
         except (NoAnswer, AnswerRefused) as error:
             self._failed(isinstance(error, NoAnswer))
             _log.warning("the model gave no verdict on code %s of %s: %s", code.sha256, code.name, error)
@@ -59,7 +59,7 @@ class LlmValidator:
         self._verdicts.keep(code.sha256, self.prompt_key, opinion)
         return opinion
 
-    def _asked(self, code: CodeToCheck, sources: Sources) -> Opinion:
+    def _ask_model(self, code: CodeToCheck, sources: Sources) -> Opinion:
         if not self._slots.acquire(timeout=self._endpoint.timeout_sec):
             raise NoAnswer("too many other uploads wait for the model")
         try:

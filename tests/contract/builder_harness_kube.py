@@ -19,7 +19,7 @@ from sless.config import Settings, load
 from sless.domain.ports import BuildSpec, BuildStatus
 from sless.ids import new_id
 from sless.kube import Kube
-from sless.kube.names import namespace_of
+from sless.kube.names import cluster_namespace_of
 from tests.contract.builder_harness import LocalBuilderHarness
 from tests.kube import real
 from tests.kube.chart_rights import Rights, rights_of_chart
@@ -84,7 +84,7 @@ class KubernetesBuilderHarness(LocalBuilderHarness):
 
     @property
     def tenant(self) -> str:
-        return namespace_of("sless-0123456789abcdef")
+        return cluster_namespace_of("sless-0123456789abcdef")
 
 
 class RealBuilderHarness(LocalBuilderHarness):
@@ -129,7 +129,7 @@ class RealBuilderHarness(LocalBuilderHarness):
     def close(self) -> None:
         self.builder.close()
         for namespace in self.namespaces:
-            self.kube.delete("Namespace", namespace_of(namespace))
+            self.kube.delete("Namespace", cluster_namespace_of(namespace))
         self.kube.close()
         shutil.rmtree(self.root)
 

@@ -76,14 +76,14 @@ class Place:
 
     def backup(self, target: BinaryIO | None = None, *, compressed: bool = True) -> bytes:
         file = target or io.BytesIO()
-        write(self.store, self.code, file, compressed=compressed, signing_key=self.folder / "jwt-secret", tell=self.progress.append)
+        write(self.store, self.code, file, compressed=compressed, signing_key=self.folder / "jwt-secret", report=self.progress.append)
         return file.getvalue() if isinstance(file, io.BytesIO) else b""
 
     def restore(self, data: bytes, *, force: bool = False, usable: bool = True) -> Restored:
         target = RestoreTarget(
             store=self.store, code=self.code, folder=self.folder, signing_key=self.folder / "jwt-secret", is_usable=lambda version: usable
         )
-        return restore(io.BytesIO(data), target, force=force, tell=self.progress.append)
+        return restore(io.BytesIO(data), target, force=force, report=self.progress.append)
 
 
 @pytest.fixture
@@ -359,7 +359,7 @@ def test_a_large_backup_uses_little_memory(here, there, tmp_path):
             target = RestoreTarget(
                 store=there.store, code=there.code, folder=there.folder, signing_key=None, is_usable=lambda version: True
             )
-            restore(file, target, force=False, tell=there.progress.append)
+            restore(file, target, force=False, report=there.progress.append)
             peak = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from sless.builder.check_job import Check, check_job_of
+from sless.builder.check_job import CheckJob, check_job_of
 from sless.builder.kubernetes import make_kubernetes_builder
 from sless.domain.durations import Durations
 from sless.domain.model import Version, VersionState
@@ -361,6 +361,6 @@ def test_collect_spares_builds_that_start_during_it(harness):
 
 def test_the_check_pod_is_as_restricted_as_a_function_pod(harness):
     spec = harness.spec(HELLO)
-    pod = check_job_of(harness.builder._steps.fit, Check(spec=spec, artifact="configmap:code-1"))["spec"]["template"]["spec"]
+    pod = check_job_of(harness.builder._steps.fit, CheckJob(spec=spec, artifact="configmap:code-1"))["spec"]["template"]["spec"]
     assert pod["automountServiceAccountToken"] is False and pod["restartPolicy"] == "Never"
     assert pod["containers"][0]["securityContext"]["readOnlyRootFilesystem"] is True

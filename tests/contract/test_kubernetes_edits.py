@@ -9,7 +9,7 @@ import pytest
 
 from sless.domain.durations import Durations
 from sless.domain.ports import Deployment, Revision
-from sless.kube.names import INSTALLATION, namespace_of
+from sless.kube.names import INSTALLATION, cluster_namespace_of
 from tests.contract.backend_harness import wait_until
 from tests.contract.kube_harness import KubeHarness
 from tests.kube.cluster import KubeCluster
@@ -32,7 +32,7 @@ class Stage:
 
     @property
     def home(self) -> str:
-        return namespace_of(self.harness.namespace)
+        return cluster_namespace_of(self.harness.namespace)
 
     def place_of(self, kind: str, name: str) -> tuple[str, str, str]:
         match kind:

@@ -16,7 +16,7 @@ from sless.domain.durations import Durations
 from sless.domain.model import CallStatus, CallTrigger, Kind
 from sless.domain.ports import BackendUnavailable, Deployment, Revision, RunSpec
 from sless.ids import new_id
-from sless.kube.names import ROLE_BUILD, labels_of, namespace_of
+from sless.kube.names import ROLE_BUILD, cluster_namespace_of, labels_of
 from tests.contract.backend_harness import wait_until
 from tests.contract.kube_harness import KubeHarness
 from tests.kube.cluster import KubeCluster
@@ -125,7 +125,7 @@ BESIDE = ("Secret", "Service", "ConfigMap", "NetworkPolicy", "ResourceQuota", "L
 def test_deleted_objects_come_back(harness, kube_cluster, kinds):
     revision = harness.python(HELLO, env={"A": "1"})
     harness.deploy(revision)
-    home = namespace_of(harness.namespace)
+    home = cluster_namespace_of(harness.namespace)
     before = {kind: uids_of(kube_cluster, kind, home) for kind in kinds}
     assert all(before.values())
     for kind, names in before.items():
@@ -145,7 +145,7 @@ def test_deleted_objects_come_back(harness, kube_cluster, kinds):
 def test_a_manually_deleted_namespace_comes_back_complete(harness, kube_cluster):
     revision = harness.python(HELLO)
     harness.deploy(revision)
-    kube_cluster.delete("Namespace", "", namespace_of(harness.namespace))
+    kube_cluster.delete("Namespace", "", cluster_namespace_of(harness.namespace))
     wait_until(lambda: tick(harness, revision) and not harness.endpoints(revision), "gone")
     wait_until(lambda: tick(harness, revision) and harness.endpoints(revision), "back", 40)
     assert harness.call(harness.endpoints(revision)[0]) == {"hello": {}}
@@ -157,7 +157,7 @@ def test_the_pull_secret_follows_its_source(kube_cluster):
     harness = KubeHarness(QUICK, kubeconfig=kube_cluster.kubeconfig, registry_pull_secret="registry", pod_namespace="default")
     try:
         harness.deploy(harness.python(HELLO))
-        home = namespace_of(harness.namespace)
+        home = cluster_namespace_of(harness.namespace)
         assert kube_cluster.get("Secret", home, "sless-pull")["data"] == {"a": "MQ=="}
         kube_cluster.apply({**secret, "data": {"b": "Mg=="}})
         wait_until(lambda: can_see(harness) and kube_cluster.get("Secret", home, "sless-pull")["data"] == {"b": "Mg=="}, "the new one", 15)
@@ -168,7 +168,7 @@ def test_the_pull_secret_follows_its_source(kube_cluster):
 def test_only_our_own_namespaces_without_workloads_are_deleted(harness, kube_cluster):
     revision = harness.python(HELLO)
     harness.deploy(revision)
-    home = namespace_of(harness.namespace)
+    home = cluster_namespace_of(harness.namespace)
     labels = {"app.kubernetes.io/managed-by": "sless", "sless.dev/installation": "other", "sless.dev/role": "tenant"}
     kube_cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "sless-fn-other", "labels": labels}})
     builds = {"name": "builds", "labels": labels_of(harness.installation, ROLE_BUILD)}
@@ -190,7 +190,7 @@ def test_a_namespace_claimed_by_two_installations_belongs_to_the_first(harness, 
     """A subject has the same namespace in both: the second must neither change nor delete the first one's objects."""
     revision = harness.python(HELLO)
     harness.deploy(revision)
-    home = namespace_of(harness.namespace)
+    home = cluster_namespace_of(harness.namespace)
     before = kube_cluster.get("Namespace", "", home)["metadata"]
     other = KubeHarness(QUICK, kubeconfig=kube_cluster.kubeconfig)
     try:
@@ -279,8 +279,8 @@ def test_a_half_deleted_namespace_is_waited_for_and_reported(harness, kube_clust
     revision = harness.python(HELLO)
     harness.deploy(revision)
     kube_cluster.set_faults(stall_namespaces=True)
-    kube_cluster.delete("Namespace", "", namespace_of(harness.namespace))
-    kube_cluster.delete("Deployment", namespace_of(harness.namespace), "hello")
+    kube_cluster.delete("Namespace", "", cluster_namespace_of(harness.namespace))
+    kube_cluster.delete("Deployment", cluster_namespace_of(harness.namespace), "hello")
     words = "is still being deleted"
     wait_until(lambda: tick(harness, revision) and (seen := observed(harness, revision)) and words in seen.message, "reported", 30)
     kube_cluster.set_faults(clear=True)
@@ -371,7 +371,7 @@ def test_an_event_too_large_for_an_object_is_refused(harness):
 def test_a_run_fails_when_its_job_is_deleted(harness, kube_cluster):
     revision = harness.python("import time\ndef handle(event):\n    time.sleep(60)\n", timeout_sec=60)
     run_id, ended, results = harness.start_run(revision)
-    home = namespace_of(harness.namespace)
+    home = cluster_namespace_of(harness.namespace)
     wait_until(lambda: kube_cluster.find("Pod", home, "") and kube_cluster.list("Pod", home), "its pod")
     await_views(harness, 2)
     kube_cluster.delete("Job", home, f"run-{run_id}", propagationPolicy="Background")

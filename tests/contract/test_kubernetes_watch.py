@@ -11,7 +11,7 @@ import pytest
 from sless.backend.kubernetes import observer
 from sless.domain.durations import Durations
 from sless.domain.ports import BackendUnavailable
-from sless.kube.names import namespace_of
+from sless.kube.names import cluster_namespace_of
 from tests.contract.backend_harness import wait_until
 from tests.contract.kube_harness import KubeHarness
 from tests.kube.cluster import KubeCluster
@@ -47,9 +47,9 @@ def test_idle_makes_no_requests_and_changes_are_known_at_once(harness: KubeHarne
         harness.backend.observe()
         time.sleep(0.2)
     assert [request for request in kube_cluster.requests() if request["path"] != "/version"] == []
-    (pod,) = kube_cluster.list("Pod", namespace_of(harness.namespace))
+    (pod,) = kube_cluster.list("Pod", cluster_namespace_of(harness.namespace))
     began = time.monotonic()
-    kube_cluster.delete("Pod", namespace_of(harness.namespace), pod["metadata"]["name"])
+    kube_cluster.delete("Pod", cluster_namespace_of(harness.namespace), pod["metadata"]["name"])
     wait_until(lambda: before not in harness.endpoints(revision) or harness.observed(revision).endpoints[0].draining, "it is draining", 5)
     assert time.monotonic() - began < 2  # 0.2 s on an idle machine
     wait_until(lambda: any(one.address != before for one in harness.observed(revision).endpoints), "the new one is observed", 20)
@@ -70,8 +70,8 @@ def test_expired_versions_and_broken_streams_cause_a_new_list(harness: KubeHarne
     kube_cluster.clear_requests()
     wait_until(lambda: open_watches(kube_cluster) >= 12 and can_see(harness), "watched again", 30)
     assert {request["resource"] for request in kube_cluster.requests() if request["verb"] == "list"} >= {"pods", "deployments", "secrets"}
-    (pod,) = kube_cluster.list("Pod", namespace_of(harness.namespace))
-    kube_cluster.delete("Pod", namespace_of(harness.namespace), pod["metadata"]["name"])
+    (pod,) = kube_cluster.list("Pod", cluster_namespace_of(harness.namespace))
+    kube_cluster.delete("Pod", cluster_namespace_of(harness.namespace), pod["metadata"]["name"])
     uid = pod["metadata"]["uid"]
     wait_until(lambda: can_see(harness) and all(not one.id.startswith(uid) for one in harness.observed(revision).endpoints), "known", 20)
 

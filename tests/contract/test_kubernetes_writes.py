@@ -6,7 +6,7 @@ import pytest
 
 from sless.domain.durations import Durations
 from sless.domain.ports import Revision
-from sless.kube.names import namespace_of
+from sless.kube.names import cluster_namespace_of
 from tests.contract.backend_harness import wait_until
 from tests.contract.kube_harness import KubeHarness
 from tests.kube.cluster import KubeCluster
@@ -38,7 +38,7 @@ def test_a_number_that_changes_back_during_a_write_is_the_last_one_written(
     wait_until(lambda: harness.backend._writer.is_busy(revision.workload_id), "0 is being written")
     harness.apply(revision, replicas=1)
     wait_until(lambda: not harness.backend._writer.is_busy(revision.workload_id), "both are written")
-    assert kube_cluster.get("Deployment", namespace_of(harness.namespace), "hello")["spec"]["replicas"] == 1
+    assert kube_cluster.get("Deployment", cluster_namespace_of(harness.namespace), "hello")["spec"]["replicas"] == 1
 
 
 def test_a_refused_number_is_reported_and_applied_again(harness: KubeHarness, kube_cluster: KubeCluster, revision: Revision) -> None:

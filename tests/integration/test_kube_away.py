@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import requests
 
-from sless.kube.names import namespace_of
+from sless.kube.names import cluster_namespace_of
 from tests.contract.builder_harness import wheel_of
 from tests.integration.building_product import building_product
 from tests.kube.cluster import KubeCluster
@@ -169,11 +169,11 @@ def test_an_api_outage_changes_no_state_and_all_recovers(world: World, how: str)
 
 
 def uids(world: World, tenant: Tenant, name: str) -> set[str]:
-    return {pod["metadata"]["uid"] for pod in world.cluster.list("Pod", namespace_of(tenant.namespace), f"sless.dev/name={name}")}
+    return {pod["metadata"]["uid"] for pod in world.cluster.list("Pod", cluster_namespace_of(tenant.namespace), f"sless.dev/name={name}")}
 
 
 def running_pod(world: World, tenant: Tenant, run_id: str) -> bool:
-    pods = world.cluster.list("Pod", namespace_of(tenant.namespace), f"sless.dev/run={run_id}")
+    pods = world.cluster.list("Pod", cluster_namespace_of(tenant.namespace), f"sless.dev/run={run_id}")
     return any((pod.get("status") or {}).get("phase") == "Running" for pod in pods)
 
 

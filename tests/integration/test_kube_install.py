@@ -10,7 +10,7 @@ import pytest
 import requests
 
 from sless import ids
-from sless.kube.names import namespace_of
+from sless.kube.names import cluster_namespace_of
 from tests.integration.helm.chart import CHART
 from tests.kube.chart_rights import rights_of_chart
 from tests.kube.cluster import ROOT, KubeCluster, running_cluster
@@ -26,7 +26,7 @@ IMAGE = {
     "paths": {"/opt/sless/sless.pyz": str(ROOT / "sless.py")},
 }
 USER = "sless"
-TEST_TENANT = namespace_of(ids.namespace_of("helm-test"))
+TEST_TENANT = cluster_namespace_of(ids.namespace_of("helm-test"))
 """The namespace in which the chart's test creates its function."""
 
 

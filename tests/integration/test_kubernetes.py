@@ -12,7 +12,7 @@ import pytest
 import requests
 
 from sless.domain.durations import Durations
-from sless.kube.names import namespace_of
+from sless.kube.names import cluster_namespace_of
 from tests.kube.chart_rights import Rights, rights_of_chart
 from tests.kube.cluster import KubeCluster, running_cluster
 from tests.services.bursts import burst
@@ -47,7 +47,7 @@ class World:
     product: Product
 
     def pods(self, tenant: Tenant) -> "list[dict[str, Any]]":
-        return self.cluster.list("Pod", namespace_of(tenant.namespace))
+        return self.cluster.list("Pod", cluster_namespace_of(tenant.namespace))
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +97,7 @@ def test_small_code_serves_in_seconds_and_calls_have_logs(world):
     assert "called with" in tenant.get("functions/hello/logs").text
     (pod,) = world.pods(tenant)
     assert pod["status"]["podIP"] in world.cluster.control("objects", kind="EndpointSlice")[0]["endpoints"][0]["addresses"]
-    secrets = world.cluster.list("Secret", namespace_of(tenant.namespace))
+    secrets = world.cluster.list("Secret", cluster_namespace_of(tenant.namespace))
     copies = [secret["data"] for secret in secrets if ".dockerconfigjson" in secret["data"]]
     assert copies == [REGISTRY_SECRETS[1]["data"]], "the pull secret, not the push secret"
     (ingress,) = world.cluster.list("Ingress", POD_NAMESPACE)
@@ -219,7 +219,7 @@ def removes_a_namespace(request: dict[str, Any]) -> bool:
 
 def versions_in(world: World, tenant: Tenant) -> set[tuple[str, str, str]]:
     """Generations or resource versions, which change when sless writes; the status of a Deployment may change by itself."""
-    home = namespace_of(tenant.namespace)
+    home = cluster_namespace_of(tenant.namespace)
     found = [
         (kind, item["metadata"]) for kind in ("Secret", "Service", "NetworkPolicy", "Deployment") for item in world.cluster.list(kind, home)
     ]
@@ -258,7 +258,7 @@ def test_instances_follow_the_calls(world: World) -> None:
         return tenant.get("functions/burst").json()["ready_instances"] == 0 and not world.pods(tenant)
 
     wait_until(is_idle, "no pod is left", 40)
-    deployment = world.cluster.list("Deployment", namespace_of(tenant.namespace))[0]
+    deployment = world.cluster.list("Deployment", cluster_namespace_of(tenant.namespace))[0]
     assert deployment["spec"]["replicas"] == 0 and tenant.get("functions/burst").json()["phase"] == "Ready"
     answers = burst(tenant, path, 200, sec=0.5)
     assert [status for status, _ in answers] == [200] * 200
@@ -278,7 +278,7 @@ def test_deleting_a_namespace_cleans_up_and_every_permission_is_used(world, righ
     assert run_job(tenant, "ended", HELLO)["phase"] == "Succeeded"
     run_job_without_room(world, tenant)
     assert tenant.call("DELETE", f"/v1/namespaces/{tenant.namespace}", params={"confirm": tenant.namespace}).status_code == 202
-    wait_until(lambda: world.cluster.find("Namespace", "", namespace_of(tenant.namespace)) is None, "the namespace is gone", 40)
+    wait_until(lambda: world.cluster.find("Namespace", "", cluster_namespace_of(tenant.namespace)) is None, "the namespace is gone", 40)
     assert world.cluster.list("Ingress", POD_NAMESPACE, f"sless.dev/namespace={tenant.namespace}") == []
     requests_made = world.cluster.requests(USER)
     assert [one["path"] for one in requests_made if one["status"] == 403 and "quota" not in one["path"]] == []

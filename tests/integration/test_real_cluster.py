@@ -10,7 +10,7 @@ import requests
 from sless.config import Settings
 from sless.ids import new_id
 from sless.kube import Kube
-from sless.kube.names import namespace_of
+from sless.kube.names import cluster_namespace_of
 from tests.contract.builder_harness import wheel_of
 from tests.kube import real
 from tests.services.product import Product, Tenant, new_place, wait_until
@@ -42,7 +42,7 @@ def tenant(product: Product, request: pytest.FixtureRequest) -> Iterator[Tenant]
     assert made.call("DELETE", f"/v1/namespaces/{made.namespace}?confirm={made.namespace}").status_code == 202
     kube = Kube.connect(Settings(**real.settings()))
     # The server would delete it a minute later, but stops before that.
-    kube.delete("Namespace", namespace_of(made.namespace))
+    kube.delete("Namespace", cluster_namespace_of(made.namespace))
     kube.close()
 
 

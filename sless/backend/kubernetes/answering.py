@@ -10,7 +10,7 @@ from typing import Any
 
 from sless.backend.kubernetes.observation import address_of, instance_id_of
 from sless.backend.kubernetes.unresponsive import find_pod_health
-from sless.backend.kubernetes.view import View
+from sless.backend.kubernetes.view import ClusterView
 from sless.kube.pod_state import container_status_of
 
 Json = dict[str, Any]
@@ -28,7 +28,7 @@ class Answering:
         self._changed = changed
         self._address_of = address_of
         self._lock = threading.Condition()
-        self._asked: dict[str, tuple[str, float]] = {}
+        self._unanswered: dict[str, tuple[str, float]] = {}
         """Address and the earliest time of the next check, by instance."""
         self._answered: frozenset[str] = frozenset()
         self._ready: frozenset[str] = frozenset()
@@ -39,17 +39,17 @@ class Answering:
     def __contains__(self, instance_id: object) -> bool:
         return instance_id in self._answered
 
-    def on_view(self, view: View) -> None:
+    def on_view(self, view: ClusterView) -> None:
         """Called in the thread of `Observer`."""
         pods = {instance_id_of(pod): pod for group in view.pods.values() for pod in group}
         self._ready = (self._ready & pods.keys()) | {key for key, pod in pods.items() if container_status_of(pod).get("ready")}
         unready = {key: address for key, pod in pods.items() if key not in self._ready and (address := self._address_of_running(pod))}
         with self._lock:
             self._answered &= unready.keys()
-            self._asked = {
-                key: (address, self._asked.get(key, ("", 0.0))[1]) for key, address in unready.items() if key not in self._answered
+            self._unanswered = {
+                key: (address, self._unanswered.get(key, ("", 0.0))[1]) for key, address in unready.items() if key not in self._answered
             }
-            if self._asked and self._thread is None and not self._stopping:
+            if self._unanswered and self._thread is None and not self._stopping:
                 self._thread = threading.Thread(target=self._run, name="sless-kube-answering", daemon=True)
                 self._thread.start()
             self._lock.notify_all()
@@ -68,9 +68,9 @@ class Answering:
     def _run(self) -> None:
         while not self._stopping:
             with self._lock:
-                self._lock.wait_for(lambda: self._asked or self._stopping)
-                asked = dict(self._asked)
-            for instance_id, (address, not_before) in asked.items():
+                self._lock.wait_for(lambda: self._unanswered or self._stopping)
+                unanswered = dict(self._unanswered)
+            for instance_id, (address, not_before) in unanswered.items():
                 if time.monotonic() >= not_before and not self._stopping:
                     self._ask(instance_id, address)
             time.sleep(_ASK_SEC)
@@ -80,12 +80,12 @@ class Answering:
         answers = find_pod_health(address, _TIMEOUT_SEC) is not None
         slow = time.monotonic() - began >= _TIMEOUT_SEC
         with self._lock:
-            if instance_id not in self._asked:
+            if instance_id not in self._unanswered:
                 return
             if answers:
-                del self._asked[instance_id]
+                del self._unanswered[instance_id]
                 self._answered |= {instance_id}
             elif slow:
-                self._asked[instance_id] = (address, time.monotonic() + _REST_SEC)
+                self._unanswered[instance_id] = (address, time.monotonic() + _REST_SEC)
         if answers:
             self._changed()

@@ -17,7 +17,7 @@ from sless.backend.kubernetes.run_log import CALL_RESULT_BYTES, RunLogs
 from sless.backend.kubernetes.runs import KubernetesRuns
 from sless.backend.kubernetes.tenants import TenantNamespaces
 from sless.backend.kubernetes.unresponsive import UnresponsivePods
-from sless.backend.kubernetes.view import ObjectCache, View
+from sless.backend.kubernetes.view import ClusterView, ObjectCache
 from sless.backend.kubernetes.writer import Writer
 from sless.backend.outcome import RunLimits
 from sless.config import Settings
@@ -75,7 +75,7 @@ class KubernetesBackend:
         self._unresponsive = UnresponsivePods(kube, self._replaced, durations)
         self._observer = Observer(kube, cache, durations, on_view=self._on_view, on_cache=self._on_cache)
         self._in_use: frozenset[str] = frozenset()
-        self._view = View()
+        self._view = ClusterView()
         self._rounds = 0
         self._closed = False
         self._observer.start()
@@ -148,7 +148,7 @@ class KubernetesBackend:
         pods = (pod for group in self._view.pods.values() for pod in group)
         return next((pod for pod in pods if instance_id_of(pod) == endpoint_id), None)
 
-    def _find_view(self) -> View | None:
+    def _find_view(self) -> ClusterView | None:
         try:
             return self._observer.view()
         except BackendUnavailable:
@@ -162,7 +162,7 @@ class KubernetesBackend:
         self._instances.reasons[instance_id] = reason
         self._observer.active()
 
-    def _on_view(self, view: View) -> None:
+    def _on_view(self, view: ClusterView) -> None:
         self._view = view
         self._answering.on_view(view)
         changed = self._instances.on_view(view)
@@ -176,7 +176,7 @@ class KubernetesBackend:
         if changed:
             self._changed_outside()
 
-    def _on_cache(self, view: View) -> None:
+    def _on_cache(self, view: ClusterView) -> None:
         """Cleans up, on the leader."""
         self._rounds += 1
         if self._rounds % SOURCE_ROUNDS == 1:

@@ -7,7 +7,7 @@ from typing import Any
 
 from sless.backend.kubernetes.instances import Instances
 from sless.backend.kubernetes.observation import ended_instances_of
-from sless.backend.kubernetes.view import View, label_of
+from sless.backend.kubernetes.view import ClusterView, label_of
 from sless.domain.exits import reported
 from sless.host.lines import LineReader, Sink
 from sless.kube import Kube, KubeError, Unavailable
@@ -31,18 +31,18 @@ class CrashLogs:
         self._sink = sink
         self._changed = changed
         self._pool = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="sless-kube-crashes")
-        self._asked: dict[str, None] = {}
+        self._requested: dict[str, None] = {}
         self._closed = False
 
-    def on_view(self, view: View) -> None:
+    def on_view(self, view: ClusterView) -> None:
         for pods in view.pods.values():
             for pod in pods:
                 for instance in ended_instances_of(pod):
-                    if instance not in self._asked and not self._closed:
-                        self._asked[instance] = None
+                    if instance not in self._requested and not self._closed:
+                        self._requested[instance] = None
                         self._pool.submit(self._read, instance, pod)
-        while len(self._asked) > 5_000:
-            self._asked.pop(next(iter(self._asked)))
+        while len(self._requested) > 5_000:
+            self._requested.pop(next(iter(self._requested)))
 
     def close(self) -> None:
         self._closed = True
@@ -53,7 +53,7 @@ class CrashLogs:
         try:
             text = self._text_of(pod)
         except Unavailable:
-            self._asked.pop(instance, None)
+            self._requested.pop(instance, None)
             return
         except KubeError as error:
             _log.debug("no log of %s: %s", instance, error)

@@ -25,7 +25,7 @@ from sless.backend.kubernetes.observation import (
     shows_pods,
 )  # fmt: skip
 from sless.backend.kubernetes.tenants import TenantNamespaces
-from sless.backend.kubernetes.view import CachedObject, ObjectCache, View, code_in_use, object_key_of
+from sless.backend.kubernetes.view import CachedObject, ClusterView, ObjectCache, code_in_use, object_key_of
 from sless.backend.kubernetes.writer import Writer
 from sless.backend.plan import Restarts
 from sless.clock import parse_rfc3339
@@ -35,7 +35,7 @@ from sless.domain.runtimes import RUNTIMES
 from sless.errors import Code, SlessError
 from sless.kube import Exists, Kube, KubeError
 from sless.kube.code_map import archive_of, code_map_manifest
-from sless.kube.names import ROLE, ROLE_CODE, ROLE_INSTANCE, WORKLOAD, namespace_of, selector_of
+from sless.kube.names import ROLE, ROLE_CODE, ROLE_INSTANCE, WORKLOAD, cluster_namespace_of, selector_of
 from sless.kube.stamp import stamp_of
 
 Json = dict[str, Any]
@@ -80,7 +80,7 @@ class Objects:
             compiled = RUNTIMES[revision.runtime].language == "go"
             how = f"compiled for {revision.runtime}" if compiled else "built for Kubernetes"
             raise SlessError(Code.BUILD_FAILED, f"this version has not been {how}: upload it again")
-        namespace = namespace_of(revision.namespace)
+        namespace = cluster_namespace_of(revision.namespace)
         if code_map is None or self.cache.find(f"ConfigMap/{namespace}/{code_map}") is not None:
             return
         with self.code.open(revision.code_key) as code:
@@ -149,7 +149,7 @@ class Instances:
             self.writer.drop(workload_id)
         self.writer.put(workload_id, lambda: self._write(desired, wanted))
 
-    def remove(self, workload_id: str, view: View) -> None:
+    def remove(self, workload_id: str, view: ClusterView) -> None:
         live = view.deployments.get(workload_id)
         if live is not None and live["metadata"].get("deletionTimestamp"):
             return
@@ -161,7 +161,7 @@ class Instances:
             # Nothing exists; forget the refusal.
             self.writer.drop(workload_id)
 
-    def drop_unresponsive(self, view: View) -> None:
+    def drop_unresponsive(self, view: ClusterView) -> None:
         """Deletes unresponsive pods whose replacements are ready."""
         for workload_id, pods in view.pods.items():
             if gone := replaced_pods(view.deployments.get(workload_id), pods):
@@ -170,7 +170,7 @@ class Instances:
                     partial(self._delete_pods, gone, grace_sec=int(self.objects.durations.unresponsive_stop_sec)),
                 )
 
-    def replace_crashed(self, view: View) -> None:
+    def replace_crashed(self, view: ClusterView) -> None:
         """Deletes pods that have served and wait for the kubelet's back-off, so that their ReplicaSet replaces them at once. As on the
         local backend, their number per minute is limited (`plan.Restarts`)."""
         self._restarts = {key: restarts for key, restarts in self._restarts.items() if key in view.pods}
@@ -185,7 +185,7 @@ class Instances:
                 if restarts.next_start_at(now, 0.0, had_served=True) <= now:
                     self.writer.put(f"crashed:{instance}", partial(self._delete_pods, [pod], grace_sec=0))
 
-    def on_view(self, view: View) -> bool:
+    def on_view(self, view: ClusterView) -> bool:
         """Returns whether `observed` has changed."""
         now = clock.now()
         self._remember(view)
@@ -193,7 +193,7 @@ class Instances:
         observed = {}
         for workload_id in view.deployments.keys() | view.pods.keys() | failures.keys():
             deployment = view.deployments.get(workload_id)
-            reached, failure = self._reach(workload_id, deployment, view), failures.get(workload_id, "")
+            reached, failure = self._reached_generation(workload_id, deployment, view), failures.get(workload_id, "")
             refused = self._wanted.get(workload_id, 0)
             memory = Memory(reached=reached, refused=refused, tails=self.tails, failure=failure, answering=self.answering)
             found = observed_deployment(workload_id, deployment, view.pods.get(workload_id, []), memory, now)
@@ -203,11 +203,11 @@ class Instances:
         self.observed = observed
         return changed
 
-    def orphans(self, view: View) -> list[CachedObject]:
+    def orphans(self, view: ClusterView) -> list[CachedObject]:
         """Objects that no Deployment needs (with the current settings), and code to which no pod, Deployment or Job refers."""
         now, used = clock.now(), code_in_use(view)
         needed = {key for deployment in view.deployments.values() for key in needs_of(deployment)}
-        # A Deployment just written counts, although a busy API may tell of it much later.
+        # A Deployment just written counts, although a busy API may report it much later.
         cached_owners = {one.labels.get(WORKLOAD) for one in self.objects.cache.all() if one.kind == "Deployment" and not one.deleting}
         owners = view.deployments.keys() | cached_owners
         loose, unused = [], []
@@ -259,7 +259,7 @@ class Instances:
 
     # --- observing, in the thread of `Observer` ---
 
-    def _reach(self, workload_id: str, deployment: Json | None, view: View) -> int:
+    def _reached_generation(self, workload_id: str, deployment: Json | None, view: ClusterView) -> int:
         """The newest generation that became ready; 0 if something is missing or was edited, so that it is applied again."""
         if deployment is None:
             self._reached.pop(workload_id, None)
@@ -277,7 +277,7 @@ class Instances:
     def _has_needs(self, deployment: Json) -> bool:
         return is_complete(deployment, self.objects.fit.template_hash, self.objects.cache.find_stamp)
 
-    def _remember(self, view: View) -> None:
+    def _remember(self, view: ClusterView) -> None:
         pods = [pod for group in view.pods.values() for pod in group]
         for pod in pods:
             for instance, reason in ended_instances_of(pod).items():

@@ -17,10 +17,10 @@ from sless.kube.names import (
     ROLE_INSTANCE,
     VERSION,
     WORKLOAD,
+    cluster_namespace_of,
     env_secret_of,
     find_code_map,
     labels_of,
-    namespace_of,
 )  # fmt: skip
 from sless.kube.pods import CODE_DIR, PORT, Container, container_of, pod_spec_of, small_code_of
 from sless.kube.stamp import hash_of, stamp_of, stamped
@@ -60,7 +60,7 @@ def wanted_of(fit: Fit, desired: Deployment) -> Wanted:
     code_map = find_code_map(revision.artifact)
     needs = {object_key_of(item): stamp_of(item) for item in (*before, *after)}
     if code_map:
-        needs[f"ConfigMap/{namespace_of(revision.namespace)}/{code_map}"] = ""
+        needs[f"ConfigMap/{cluster_namespace_of(revision.namespace)}/{code_map}"] = ""
     deployment = _deployment(fit, desired, before[0])
     annotations = {
         GENERATION: str(desired.generation),
@@ -83,7 +83,7 @@ def env_secret(fit: Fit, revision: Revision, name: str, role: str, more: dict[st
         "kind": "Secret",
         "metadata": {
             "name": name,
-            "namespace": namespace_of(revision.namespace),
+            "namespace": cluster_namespace_of(revision.namespace),
             "labels": dict(sorted({**labels_of_revision(fit, revision, role), **(more or {})}.items())),
         },
         "type": "Opaque",
@@ -146,7 +146,7 @@ def _deployment(fit: Fit, desired: Deployment, secret: Json) -> Json:
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": {"name": revision.name, "namespace": namespace_of(revision.namespace), "labels": labels},
+        "metadata": {"name": revision.name, "namespace": cluster_namespace_of(revision.namespace), "labels": labels},
         "spec": {
             "replicas": desired.replicas,
             "revisionHistoryLimit": 1,
@@ -186,7 +186,7 @@ def _service(fit: Fit, revision: Revision) -> Json:
         "kind": "Service",
         "metadata": {
             "name": revision.name,
-            "namespace": namespace_of(revision.namespace),
+            "namespace": cluster_namespace_of(revision.namespace),
             "labels": labels_of_revision(fit, revision, ROLE_INSTANCE),
         },
         "spec": {

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from sless.backend.kubernetes.view import CACHED_KINDS, ObjectCache, View, is_older, object_key_of, view_of
+from sless.backend.kubernetes.view import CACHED_KINDS, ClusterView, ObjectCache, is_older, object_key_of, view_of
 from sless.domain.durations import backoff_sec
 from sless.kube import Kube, KubeError, Unavailable
 from sless.kube.names import ROLE, ROLE_INSTANCE, ROLE_RUN, ROLE_UNRESPONSIVE, selector_of
@@ -51,7 +51,7 @@ class Mirror:
         """Versions of deletions that are newer than the newest list: a list on its way may still have these objects."""
         self._subjects = subjects_of(cache.installation)
         self._watches: dict[str, _Watch] = {}
-        self.heard_at = float("-inf")
+        self.responded_at = float("-inf")
         """Time of the API's last sign of life: monotonic seconds."""
 
     def start(self, *, leading: bool) -> None:
@@ -88,16 +88,16 @@ class Mirror:
                 self._listed[kind] = version
         if kind not in self._objects or kind == "Deployment":
             self._cache.merge(kind, items, began)
-        self.heard_at = time.monotonic()
+        self.responded_at = time.monotonic()
         return version
 
     def take(self, kind: str, event: Event) -> None:
         """Applies an event, in the thread that watches the kind."""
-        self.heard_at = time.monotonic()
+        self.responded_at = time.monotonic()
         if event.type == BOOKMARK:
             return
         if kind not in self._objects or kind == "Deployment":
-            (self._cache.lose if event.type == DELETED else self._cache.see)(kind, event.item)
+            (self._cache.forget if event.type == DELETED else self._cache.observe)(kind, event.item)
         with self._lock:
             if kind in self._objects:
                 self._take_whole(kind, event)
@@ -117,7 +117,7 @@ class Mirror:
         """Whether every kind that the leader needs has been listed and is watched."""
         return all(kind in self._listed and kind in self._watches for kind in CACHED_KINDS)
 
-    def view(self) -> View:
+    def view(self) -> ClusterView:
         """Raises KubeError."""
         if trouble := self.trouble():
             raise Unavailable(0, "NotObserved", trouble)

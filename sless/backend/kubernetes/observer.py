@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from sless.backend.kubernetes.mirror import Mirror
-from sless.backend.kubernetes.view import ObjectCache, View
+from sless.backend.kubernetes.view import ClusterView, ObjectCache
 from sless.domain.durations import Durations, backoff_sec
 from sless.domain.ports import BackendUnavailable
 from sless.kube import Kube, KubeError
@@ -35,7 +35,13 @@ class Observer:
     """Calls `on_view` and, on the leader only, `on_cache` in its thread. If they raise KubeError, the observation counts as failed."""
 
     def __init__(
-        self, kube: Kube, cache: ObjectCache, durations: Durations, *, on_view: Callable[[View], None], on_cache: Callable[[View], None]
+        self,
+        kube: Kube,
+        cache: ObjectCache,
+        durations: Durations,
+        *,
+        on_view: Callable[[ClusterView], None],
+        on_cache: Callable[[ClusterView], None],
     ) -> None:
         self._kube = kube
         self._cache = cache
@@ -43,7 +49,7 @@ class Observer:
         self._on_view = on_view
         self._on_cache = on_cache
         self._mirror = Mirror(kube, cache, self._on_change)
-        self._view: View | None = None
+        self._view: ClusterView | None = None
         self._error = "the cluster has not been listed yet"
         self._listed_at = float("-inf")
         """Time of the last list or change."""
@@ -55,7 +61,7 @@ class Observer:
         self._failed = 0
         self._blind_since = float("-inf")
         self._settled_at = float("-inf")
-        self._asked = False
+        self._was_requested = False
         self._wake = threading.Event()
         self._turn = threading.Condition()
         self._stopping = False
@@ -71,13 +77,13 @@ class Observer:
         if self._thread.is_alive():
             self._thread.join(timeout=10)
 
-    def view(self, *, leading: bool = False) -> View:
+    def view(self, *, leading: bool = False) -> ClusterView:
         """The last view. `leading`: the caller is the leader, so all kinds are observed. Raises BackendUnavailable if something cannot be
         observed or the API does not respond."""
         self.want(leading=leading)
-        if not self._asked:
+        if not self._was_requested:
             # A new server waits a moment for its first observation instead of failing.
-            self._asked = True
+            self._was_requested = True
             self.refresh(0.0, FIRST_SEC)
         asking_since = self._asking_since
         silent = asking_since is not None and time.monotonic() - asking_since > ANSWER_SEC
@@ -138,7 +144,7 @@ class Observer:
         began = time.monotonic()
         try:
             self._mirror.start(leading=self.is_leading())
-            self._prove(began)
+            self._probe(began)
             view = self._mirror.view()
             if self._failed:
                 self._settled_at = time.monotonic() + min(SETTLE_SEC, time.monotonic() - self._blind_since)
@@ -159,7 +165,7 @@ class Observer:
         with self._turn:
             self._turn.notify_all()
 
-    def _prove(self, now: float) -> None:
+    def _probe(self, now: float) -> None:
         """Probes a silent API, since silence may mean that nothing changes or that the API is frozen. Raises KubeError."""
         quiet_sec = ACTIVE_QUIET_SEC if now < self._active_until else QUIET_SEC
         try:
@@ -168,10 +174,10 @@ class Observer:
                 self._asking_since = now
                 self._mirror.list_now()
                 self._listed_at = now
-            elif now - self._mirror.heard_at > quiet_sec and not self._mirror.trouble():
+            elif now - self._mirror.responded_at > quiet_sec and not self._mirror.trouble():
                 self._asking_since = now
                 self._kube.check_alive()
-                self._mirror.heard_at = time.monotonic()
+                self._mirror.responded_at = time.monotonic()
         except KubeError:
             self._mirror.distrust()
             raise
@@ -186,6 +192,6 @@ class Observer:
         self._failed += 1
         self._error = message
         if self._failed == 1:
-            self._blind_since = self._mirror.heard_at
+            self._blind_since = self._mirror.responded_at
         if self._failed == 1:
             _log.warning("cannot list the cluster; nothing is changed: %s", message)

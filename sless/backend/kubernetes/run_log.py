@@ -137,8 +137,8 @@ class RunLogs:
             text = f"result is over what the cluster keeps of a log ({KEPT_BYTES // 2**20} MB)" if lost else ""
             found = _observed(job, state, None, text or "\n".join([state.message, *tail]))
             return _non_retryable(found) if lost else found
-        said = [] if tail == [outcome.error] else tail  # a single line that is the error itself is not repeated
-        return _observed(job, state, outcome, "" if outcome.ok else "\n".join([outcome.error or "", *said]))
+        tail = [] if tail == [outcome.error] else tail  # a single line that is the error itself is not repeated
+        return _observed(job, state, outcome, "" if outcome.ok else "\n".join([outcome.error or "", *tail]))
 
     def _last_raw(self, pod: Json) -> bytes | None:
         """The whole log of an ended container; b"" if it is gone. Waits while the API is away. None if this server stops first; then the

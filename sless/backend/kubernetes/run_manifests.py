@@ -6,7 +6,7 @@ from typing import Any
 from sless.backend.kubernetes.fit import Fit
 from sless.backend.kubernetes.manifests import container_of_revision, env_secret, labels_of_revision
 from sless.domain.ports import RunSpec
-from sless.kube.names import ROLE_RUN, RUN, VERSION, namespace_of, run_of
+from sless.kube.names import ROLE_RUN, RUN, VERSION, cluster_namespace_of, run_name_of
 from sless.kube.pods import pod_spec_of
 
 Json = dict[str, Any]
@@ -29,12 +29,12 @@ ATTEMPT = "sless.dev/attempt"
 
 def event_secret(fit: Fit, run: RunSpec) -> Json:
     """Only the event, mounted as a file: a variable holds at most 128 KB."""
-    secret = env_secret(fit, run.revision, f"{run_of(run.id)}-event", ROLE_RUN, {RUN: run.id})
+    secret = env_secret(fit, run.revision, f"{run_name_of(run.id)}-event", ROLE_RUN, {RUN: run.id})
     return {**secret, "data": {EVENT_KEY: base64.b64encode(run.event.encode()).decode()}}
 
 
 def run_env_secret(fit: Fit, run: RunSpec) -> Json:
-    return env_secret(fit, run.revision, run_of(run.id), ROLE_RUN, {RUN: run.id})
+    return env_secret(fit, run.revision, run_name_of(run.id), ROLE_RUN, {RUN: run.id})
 
 
 def job_of(fit: Fit, run: RunSpec) -> Json:
@@ -47,9 +47,9 @@ def job_of(fit: Fit, run: RunSpec) -> Json:
         "SLESS_REQUEST_ID": run.request_id,
         "SLESS_TRIGGER": str(run.trigger),
     }
-    container, volumes = container_of_revision(fit, revision, run_of(run.id), {}, env)
+    container, volumes = container_of_revision(fit, revision, run_name_of(run.id), {}, env)
     container["volumeMounts"] = [{"name": "event", "mountPath": EVENT_DIR, "readOnly": True}, *container["volumeMounts"]]
-    volumes = [{"name": "event", "secret": {"secretName": f"{run_of(run.id)}-event"}}, *volumes]
+    volumes = [{"name": "event", "secret": {"secretName": f"{run_name_of(run.id)}-event"}}, *volumes]
     more = {"restartPolicy": "Never", "terminationGracePeriodSeconds": END_GRACE_SEC}
     spec: Json = {
         "backoffLimit": 0,
@@ -65,8 +65,8 @@ def job_of(fit: Fit, run: RunSpec) -> Json:
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {
-            "name": run_of(run.id),
-            "namespace": namespace_of(revision.namespace),
+            "name": run_name_of(run.id),
+            "namespace": cluster_namespace_of(revision.namespace),
             "labels": dict(sorted(labels.items())),
             "annotations": {MEMORY: str(revision.memory_mb), TIMEOUT: str(revision.timeout_sec)},
         },

@@ -12,7 +12,7 @@ from sless.backend.kubernetes.instances import Objects
 from sless.backend.kubernetes.run_log import RunLogs
 from sless.backend.kubernetes.run_manifests import ATTEMPT, MAX_EVENT_BYTES, event_secret, job_of, run_env_secret
 from sless.backend.kubernetes.run_observation import RunState, run_state_of
-from sless.backend.kubernetes.view import CachedObject, View
+from sless.backend.kubernetes.view import CachedObject, ClusterView
 from sless.backend.kubernetes.writer import Writer
 from sless.clock import parse_rfc3339
 from sless.domain.model import CallStatus
@@ -20,7 +20,7 @@ from sless.domain.ports import ObservedRun, RunSpec
 from sless.errors import Code, SlessError
 from sless.ids import new_id
 from sless.kube import Conflict
-from sless.kube.names import ROLE, ROLE_RUN, RUN, find_code_map, namespace_of, run_of
+from sless.kube.names import ROLE, ROLE_RUN, RUN, cluster_namespace_of, find_code_map, run_name_of
 from sless.kube.pod_state import created_at_of
 
 Json = dict[str, Any]
@@ -66,24 +66,24 @@ class KubernetesRuns:
         self._lock = threading.Lock()
         self._records: dict[str, Record] = {}
 
-    def start(self, run: RunSpec, done: Done, view: View | None) -> None:
+    def start(self, run: RunSpec, done: Done, view: ClusterView | None) -> None:
         with self._lock:
             known = self._records.get(run.id)
             if (known is not None and not known.removing) or (known is None and view is not None and run.id in view.jobs):
                 return
-            record = Record(id=run.id, namespace=namespace_of(run.revision.namespace), uid="", spec=run, done=done)
+            record = Record(id=run.id, namespace=cluster_namespace_of(run.revision.namespace), uid="", spec=run, done=done)
             self._records[run.id] = record
         self._writer.drop(_key(run.id))
         self._writer.put(_key(run.id), lambda: self._create(record, run, again=known is not None))
 
-    def observe(self, view: View) -> dict[str, ObservedRun]:
+    def observe(self, view: ClusterView) -> dict[str, ObservedRun]:
         with self._lock:
             found = {record.id: record.ended or _running(record.id, record.since)
                      for record in self._records.values() if not record.removing}  # fmt: skip
             fresh = {run_id: _running(run_id, created_at_of(job)) for run_id, job in view.jobs.items() if run_id not in self._records}
         return fresh | found
 
-    def remove(self, run_id: str, view: View | None) -> None:
+    def remove(self, run_id: str, view: ClusterView | None) -> None:
         with self._lock:
             record = self._records.get(run_id)
             if record is None and view is not None and run_id in view.jobs:
@@ -103,7 +103,7 @@ class KubernetesRuns:
 
     # --- in the thread of `Observer` ---
 
-    def on_view(self, view: View) -> None:
+    def on_view(self, view: ClusterView) -> None:
         now = clock.now()
         refusals = self._refusals(view, now)
         with self._lock:
@@ -116,16 +116,16 @@ class KubernetesRuns:
             if record.removing:
                 self._forget_removed(record, there=job is not None)
             elif record.uid == "":
-                self._press_start(record, now)
+                self._retry_creation(record, now)
             elif not mine or job is None:
-                self._miss(record, now)
+                self._on_missing_job(record, now)
             elif record.ended is None and not record.ending:
                 record.listed = True
                 pod, refusal = view.run_pods.get(record.id), refusals.get(job["metadata"]["name"], "")
                 refused_sec = self._objects.durations.refused_run_sec if view.settled else None
                 self._follow(record, job, pod, run_state_of(job, pod, refusal, now, refused_sec))
 
-    def orphans(self, view: View) -> list[CachedObject]:
+    def orphans(self, view: ClusterView) -> list[CachedObject]:
         """Secrets of runs whose Job is gone."""
         now = clock.now()
         return [
@@ -145,7 +145,7 @@ class KubernetesRuns:
         record.ending = True
         self._logs.conclude(job, pod, state, lambda ended: self._end(record, ended))
 
-    def _press_start(self, record: Record, now: datetime) -> None:
+    def _retry_creation(self, record: Record, now: datetime) -> None:
         """Retries what the cluster refused, until START_WITHIN."""
         failure = self._writer.find_failure(_key(record.id))
         if failure is None or record.spec is None or self._writer.is_busy(_key(record.id)):
@@ -156,7 +156,7 @@ class KubernetesRuns:
         spec = record.spec
         self._writer.put(_key(record.id), lambda: self._create(record, spec, again=True))
 
-    def _miss(self, record: Record, now: datetime) -> None:
+    def _on_missing_job(self, record: Record, now: datetime) -> None:
         """Called if the run's Job is not listed."""
         if record.ended is not None or record.ending or not (record.listed or now - record.since > LISTED_WITHIN):
             return
@@ -177,7 +177,7 @@ class KubernetesRuns:
             self._logs.forget(record.id)
             self._writer.drop(_key(record.id))
 
-    def _refusals(self, view: View, now: datetime) -> dict[str, str]:
+    def _refusals(self, view: ClusterView, now: datetime) -> dict[str, str]:
         """The cluster's last refusal of a pod, by name of the Job. At most one call. Raises KubeError."""
         if not any(_lacks_pod(job, now) for run_id, job in view.jobs.items() if run_id not in view.run_pods):
             return {}
@@ -225,7 +225,7 @@ class KubernetesRuns:
         record.since = clock.now()
 
     def _delete(self, record: Record) -> None:
-        name, namespace = run_of(record.id), record.namespace
+        name, namespace = run_name_of(record.id), record.namespace
         self._objects.kube.delete("Job", name, namespace)
         for secret in (name, f"{name}-event"):
             self._objects.kube.delete("Secret", secret, namespace)

@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 
 from sless.backend.kubernetes.view import CachedObject, ObjectCache
 from sless.kube import Kube
-from sless.kube.names import NAMESPACE, ROLE, ROLE_TENANT, namespace_of
+from sless.kube.names import NAMESPACE, ROLE, ROLE_TENANT, cluster_namespace_of
 from sless.kube.registry_accounts import accounts_of
 from sless.kube.tenant import TenantPolicy, check_owner, pull_secret_manifest, tenant_manifests
 
@@ -46,7 +46,7 @@ class TenantNamespaces:
 
     def ensure_present(self, namespace: str) -> None:
         """Like `ensure`, but also creates a namespace again that was deleted by hand."""
-        if self._cache.find(f"Namespace//{namespace_of(namespace)}") is None:
+        if self._cache.find(f"Namespace//{cluster_namespace_of(namespace)}") is None:
             self.forget_gone(namespace)
         self.ensure(namespace)
 
@@ -57,11 +57,11 @@ class TenantNamespaces:
     def forget_gone(self, namespace: str) -> None:
         """Call this if the namespace does not exist. Also drops its objects from the cache."""
         self.forget(namespace)
-        self._cache.drop_namespace(namespace_of(namespace))
+        self._cache.drop_namespace(cluster_namespace_of(namespace))
 
     def repair(self, namespace: str) -> None:
         """Applies missing and outdated objects. Raises KubeError, also if the namespace belongs to another installation."""
-        home = namespace_of(namespace)
+        home = cluster_namespace_of(namespace)
         if self._cache.find(f"Namespace//{home}") is None:
             check_owner(self._kube, home, self._policy.installation)
         for manifest in self._wanted(namespace):
@@ -92,7 +92,7 @@ class TenantNamespaces:
         """Tenants in use whose namespace exists but lacks something or has not been written by this process yet."""
         found = []
         for namespace in sorted(in_use):
-            if self._cache.find(f"Namespace//{namespace_of(namespace)}") is None:
+            if self._cache.find(f"Namespace//{cluster_namespace_of(namespace)}") is None:
                 self.forget(namespace)
             elif any(not self._cache.holds(manifest) for manifest in self._wanted(namespace)):
                 self.forget(namespace)

@@ -38,7 +38,7 @@ class CachedObject:
 
 
 @dataclass(slots=True, kw_only=True)
-class View:
+class ClusterView:
     """`deployments` and `pods` of instances by workload id, `jobs` and `run_pods` by run id. `settled` is False shortly after an outage of
     the API, when pods may still have their old state, because nodes report late."""
 
@@ -75,8 +75,10 @@ def label_of(item: Json, label: str) -> str:
     return str((item["metadata"].get("labels") or {}).get(label, ""))
 
 
-def view_of(deployments: Iterable[Json], pods: Iterable[Json], jobs: Iterable[Json]) -> View:
-    view = View(deployments={label_of(item, WORKLOAD): item for item in deployments}, jobs={label_of(item, RUN): item for item in jobs})
+def view_of(deployments: Iterable[Json], pods: Iterable[Json], jobs: Iterable[Json]) -> ClusterView:
+    view = ClusterView(
+        deployments={label_of(item, WORKLOAD): item for item in deployments}, jobs={label_of(item, RUN): item for item in jobs}
+    )
     owner = {run_id: job["metadata"].get("uid") for run_id, job in view.jobs.items()}
     for pod in pods:
         run_id = label_of(pod, RUN)
@@ -88,7 +90,7 @@ def view_of(deployments: Iterable[Json], pods: Iterable[Json], jobs: Iterable[Js
     return view
 
 
-def code_in_use(view: View) -> set[str]:
+def code_in_use(view: ClusterView) -> set[str]:
     """`namespace/name` of ConfigMaps used as volumes by pods, Deployments or Jobs."""
     specs = [item["spec"]["template"]["spec"] | {"namespace": item["metadata"]["namespace"]}
              for item in (*view.deployments.values(), *view.jobs.values())]  # fmt: skip
@@ -162,7 +164,7 @@ class ObjectCache:
             self._dropped = {key: version for key, version in self._dropped.items() if key in self._written}
             self._marks = {key: mark for key, mark in self._marks.items() if key in self._objects}
 
-    def see(self, kind: str, item: Json) -> None:
+    def observe(self, kind: str, item: Json) -> None:
         """Stores an object that has changed."""
         key = object_key_of({**item, "kind": kind})
         cached = cached_object_of(kind, item, self._objects.get(key))
@@ -172,7 +174,7 @@ class ObjectCache:
             if not is_older(cached.resource_version, version):
                 self._objects[key] = cached
 
-    def lose(self, kind: str, item: Json) -> None:
+    def forget(self, kind: str, item: Json) -> None:
         """Removes an object that is gone."""
         key = object_key_of({**item, "kind": kind})
         with self._lock:

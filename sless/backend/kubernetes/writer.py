@@ -20,7 +20,7 @@ Work = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class WriteFailure:
     """`until`: end of the back-off (monotonic). `message` is for users; "" if the API was only unavailable."""
 
     message: str
@@ -40,7 +40,7 @@ class Writer:
         self._lock = threading.Lock()
         self._waiting: dict[str, Work] = {}
         self._running: set[str] = set()
-        self._failures: dict[str, Failure] = {}
+        self._failures: dict[str, WriteFailure] = {}
         self._closed = False
         self._until = float("inf")
 
@@ -65,11 +65,11 @@ class Writer:
         with self._lock:
             return key in self._running if key else bool(self._running)
 
-    def find_failure(self, key: str) -> Failure | None:
+    def find_failure(self, key: str) -> WriteFailure | None:
         with self._lock:
             return self._failures.get(key)
 
-    def failures(self) -> dict[str, Failure]:
+    def failures(self) -> dict[str, WriteFailure]:
         with self._lock:
             return dict(self._failures)
 
@@ -116,7 +116,7 @@ class Writer:
             attempts = (known.attempts if known else 0) + 1
             # The second attempt follows soon, since conflicts are brief.
             wait_sec = backoff_sec(attempts, first_sec=1.0, max_sec=MAX_BACK_OFF_SEC) if attempts > 1 else 0.5
-            self._failures[key] = Failure(message=message, attempts=attempts, until=time.monotonic() + wait_sec, final=final)
+            self._failures[key] = WriteFailure(message=message, attempts=attempts, until=time.monotonic() + wait_sec, final=final)
 
 
 def words_of(error: KubeError) -> str:

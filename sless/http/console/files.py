@@ -1,7 +1,7 @@
 """Serves the console's files: compressed, and below a path with the hash of all of them, so that browsers may keep them forever.
 
 Only these are compressed, not pages: a page has the key of the session beside texts that strangers may have caused, such as the last words
-of a crashed function, and its compressed length would tell how much the two have in common (BREACH).
+of a crashed function, and its compressed length would reveal how much the two have in common (BREACH).
 """
 
 import functools

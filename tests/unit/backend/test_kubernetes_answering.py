@@ -9,7 +9,7 @@ from werkzeug import Request, Response
 
 from sless.backend.kubernetes.answering import Answering
 from sless.backend.kubernetes.observation import endpoint_of
-from sless.backend.kubernetes.view import View
+from sless.backend.kubernetes.view import ClusterView
 from sless.kube.names import WORKLOAD
 from tests.services.fake_http import serving
 
@@ -51,31 +51,31 @@ def answering(changed: threading.Event, health: int) -> Iterator[Answering]:
 def test_a_pod_that_answers_takes_calls_before_the_kubelet_reports_it_ready(answering: Answering, changed: threading.Event) -> None:
     item = pod("a")
     assert endpoint_of(item, answering) is None
-    answering.on_view(View(pods={"w": [item]}))
+    answering.on_view(ClusterView(pods={"w": [item]}))
     assert changed.wait(5) and "a-0" in answering
     endpoint = endpoint_of(item, answering)
     assert endpoint is not None and endpoint.id == "a-0" and not endpoint.draining
 
 
 def test_the_kubelet_decides_once_it_has_reported_the_pod_ready(answering: Answering, changed: threading.Event) -> None:
-    answering.on_view(View(pods={"w": [pod("a")]}))
+    answering.on_view(ClusterView(pods={"w": [pod("a")]}))
     assert changed.wait(5)
-    answering.on_view(View(pods={"w": [pod("a", ready=True)]}))
+    answering.on_view(ClusterView(pods={"w": [pod("a", ready=True)]}))
     assert "a-0" not in answering
     changed.clear()
-    answering.on_view(View(pods={"w": [pod("a"), pod("b")]}))
+    answering.on_view(ClusterView(pods={"w": [pod("a"), pod("b")]}))
     assert changed.wait(5) and "b-0" in answering and "a-0" not in answering
 
 
 def test_a_restarted_container_is_checked_again(answering: Answering, changed: threading.Event) -> None:
-    answering.on_view(View(pods={"w": [pod("a", ready=True)]}))
-    answering.on_view(View(pods={"w": [pod("a", restarts=1)]}))
+    answering.on_view(ClusterView(pods={"w": [pod("a", ready=True)]}))
+    answering.on_view(ClusterView(pods={"w": [pod("a", restarts=1)]}))
     assert changed.wait(5) and "a-1" in answering
 
 
 def test_only_running_containers_are_checked(changed: threading.Event) -> None:
     asked: list[str] = []
     made = Answering(changed.set, address_of=lambda item: asked.append(item["metadata"]["name"]) or None)  # type: ignore[func-returns-value]
-    made.on_view(View(pods={"w": [pod("a", running=False), pod("b", ready=True), pod("c")]}))
+    made.on_view(ClusterView(pods={"w": [pod("a", running=False), pod("b", ready=True), pod("c")]}))
     made.close()
     assert asked == ["c"]

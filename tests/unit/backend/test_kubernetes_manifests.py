@@ -18,7 +18,7 @@ from sless.domain.model import CallTrigger, Kind
 from sless.domain.ports import Deployment, Revision, RunSpec
 from sless.errors import ConfigError
 from sless.kube.code_map import code_map_manifest
-from sless.kube.names import namespace_of
+from sless.kube.names import cluster_namespace_of
 from sless.kube.pods import placement_of
 from sless.kube.tenant import pull_secret_manifest, tenant_manifests, tenant_policy_of
 from sless.proxy import oneoff
@@ -75,7 +75,7 @@ def objects(**more) -> list[dict]:
         *tenant_manifests(policy, TENANT),
         pull_secret_manifest(policy, TENANT, {"type": "kubernetes.io/dockerconfigjson", "data": {".dockerconfigjson": "e30="}}),
         *(item for wanted in (small, built) for item in (*wanted.before, wanted.deployment, *wanted.after)),
-        code_map_manifest("ins1", namespace_of(TENANT), "w1", archive()),
+        code_map_manifest("ins1", cluster_namespace_of(TENANT), "w1", archive()),
         event_secret(fit, run()), run_env_secret(fit, run()), job_of(fit, run()), job_of(fit, run(artifact=SMALL)),
     ]  # fmt: skip
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from sless.backend.kubernetes.instances import Instances, Objects
-from sless.backend.kubernetes.view import ObjectCache, View
+from sless.backend.kubernetes.view import ClusterView, ObjectCache
 from sless.backend.kubernetes.writer import Writer
 from sless.domain.durations import Durations
 from sless.kube.names import ROLE, ROLE_INSTANCE, WORKLOAD
@@ -23,8 +23,8 @@ def test_a_deployment_that_the_view_does_not_show_yet_keeps_its_objects() -> Non
     instances = Instances(objects=Objects(cache=cache, durations=Durations(orphan_sec=0.0), **parts), writer=writer)
     cache.put("Secret", item("f-env"))
     cache.put("Deployment", item("f"))
-    assert [instances.orphans(View()) for _ in range(3)] == [[]] * 3
+    assert [instances.orphans(ClusterView()) for _ in range(3)] == [[]] * 3
     cache.drop("Deployment/ns/f")
-    found = [orphan.key for _ in range(3) for orphan in instances.orphans(View())]
+    found = [orphan.key for _ in range(3) for orphan in instances.orphans(ClusterView())]
     assert "Secret/ns/f-env" in found
     writer.close()

@@ -11,7 +11,7 @@ import pytest
 from sless.builder.builder_fit import IMAGES, BuilderFit, builder_fit_of, times
 from sless.builder.builder_job import BuildJob, env_secret_of, job_of
 from sless.builder.builder_namespace import docker_config_of, namespace_manifests, secret_copy_manifest
-from sless.builder.check_job import Check, check_job_of, check_secret_of
+from sless.builder.check_job import CheckJob, check_job_of, check_secret_of
 from sless.config import Settings
 from sless.domain.addresses import BLOCKED_4, BLOCKED_6, parse_allowed
 from sless.errors import ConfigError
@@ -38,7 +38,7 @@ def builder_of(**settings: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("builder", ["kaniko", "buildah"])
 def test_every_manifest_is_valid(version, builder):
     made = replace(fit(builder=builder), egress_allow=parse_allowed(["10.1.0.0/16:5000"]))
-    checks = [check_job_of(made, Check(spec=SPEC, artifact=artifact)) for artifact in ("configmap:code-1", "r:5000/p/hello:t")]
+    checks = [check_job_of(made, CheckJob(spec=SPEC, artifact=artifact)) for artifact in ("configmap:code-1", "r:5000/p/hello:t")]
     objects = [*namespace_manifests(made), *namespace_manifests(fit(builder=builder)), secret_copy_manifest(made, "sless-push", SECRET)]
     for item in [*objects, job_of(made, BUILD), env_secret_of(made, BUILD), check_secret_of(made, SPEC), *checks]:
         kubernetes_validate.validate(item, version, strict=True)
@@ -213,7 +213,7 @@ def test_the_import_asks_for_little_memory():
     limits = {}
     for memory_mb in (64, 2048):
         for whole in (False, True):
-            check = Check(spec=replace(SPEC, memory_mb=memory_mb), artifact="configmap:code-1", whole=whole)
+            check = CheckJob(spec=replace(SPEC, memory_mb=memory_mb), artifact="configmap:code-1", whole=whole)
             job = check_job_of(fit(), check)
             container = job["spec"]["template"]["spec"]["containers"][0]
             limits[job["metadata"]["name"].removeprefix(f"check-{SPEC.id}"), memory_mb] = container["resources"]["limits"]["memory"]
@@ -222,7 +222,7 @@ def test_the_import_asks_for_little_memory():
 
 def test_check_runs_small_code_on_the_runtime_image_and_other_code_on_its_own():
     small, image = (
-        check_job_of(fit(), Check(spec=SPEC, artifact=artifact))["spec"]["template"]["spec"]["containers"][0]
+        check_job_of(fit(), CheckJob(spec=SPEC, artifact=artifact))["spec"]["template"]["spec"]["containers"][0]
         for artifact in ("configmap:code-1", "r:5000/p/hello:t")
     )
     assert small["image"] == "sless/runtime-python3.11:latest" and image["image"] == "r:5000/p/hello:t"

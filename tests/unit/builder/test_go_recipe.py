@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sless.builder.go_recipe import Place, find_recipe, steps_of
+from sless.builder.go_recipe import ReplayFolders, find_recipe, steps_of
 
 PRINTED = """
 #
@@ -35,8 +35,8 @@ mv $WORK/b001/exe/a.out /made/program
 CODE = Path("/code")
 
 
-def place(tmp_path: Path) -> Place:
-    return Place(code=Path("/new"), work=Path("/b"), archives=tmp_path, program=Path("/out/program"))
+def place(tmp_path: Path) -> ReplayFolders:
+    return ReplayFolders(code=Path("/new"), work=Path("/b"), archives=tmp_path, program=Path("/out/program"))
 
 
 def test_packages_are_compiled_in_another_folder(tmp_path):

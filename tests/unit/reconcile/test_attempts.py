@@ -19,8 +19,8 @@ from sless.reconcile.attempts import (
     MessageSource,
     Retry,
     attempt_of,
+    message_verdict_of,
     shown_of,
-    verdict_of,
     wait_sec_of,
 )
 from tests.builders import AT
@@ -31,7 +31,7 @@ FAILED = MessageOutcome(ok=False, request_id="r", error="boom")
 
 
 def verdict(attempt: MessageAttempt, outcome: MessageOutcome, source: MessageSource = SOURCE) -> Any:
-    return verdict_of(attempt, outcome, source, now=AT, chain=attempt.chain or "c1")
+    return message_verdict_of(attempt, outcome, source, now=AT, chain=attempt.chain or "c1")
 
 
 @pytest.mark.parametrize(

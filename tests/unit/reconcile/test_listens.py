@@ -8,7 +8,7 @@ import pytest
 
 from sless.config import Settings
 from sless.domain.model import Kind, Trigger, TriggerType
-from sless.reconcile.listens import Idle, Listen, Start, Stop, decide_listens, desired_listeners_of
+from sless.reconcile.listens import Idle, Listen, StartListener, StopListener, decide_listens, desired_listeners_of
 from tests.builders import AT, NAMESPACE, make_trigger, make_workload
 
 READY = make_workload(id="w", active_version=1)
@@ -76,9 +76,9 @@ def test_decide_listens() -> None:
     other = replace(one, prefetch=6)
     idle = Idle(trigger_id="t", reason="")
     assert decide_listens({}, {}) == []
-    assert decide_listens({"t": one}, {}) == [Start(listen=one)]
+    assert decide_listens({"t": one}, {}) == [StartListener(listen=one)]
     assert decide_listens({"t": one}, {"t": one}) == []
-    assert decide_listens({"t": other}, {"t": one}) == [Stop(trigger_id="t"), Start(listen=other)]
-    assert decide_listens({"t": idle}, {"t": one}) == [Stop(trigger_id="t")]
+    assert decide_listens({"t": other}, {"t": one}) == [StopListener(trigger_id="t"), StartListener(listen=other)]
+    assert decide_listens({"t": idle}, {"t": one}) == [StopListener(trigger_id="t")]
     assert decide_listens({"t": idle}, {}) == []
-    assert decide_listens({}, {"t": one}) == [Stop(trigger_id="t")]
+    assert decide_listens({}, {"t": one}) == [StopListener(trigger_id="t")]

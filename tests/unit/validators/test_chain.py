@@ -9,7 +9,7 @@ from sless.config import Settings
 from sless.domain.code_check import CodeToCheck, Finding, Opinion
 from sless.errors import Code, SlessError
 from sless.validators import make_validator
-from sless.validators.chain import MAX_WARNINGS, Chain, Link
+from sless.validators.chain import MAX_WARNINGS, Chain, ChainLink
 from tests.unit.validators.test_llm import Verdicts
 
 MISTAKES = (Finding(path="handler.py", line=3, message="invalid syntax"), Finding(path="lib/x.py", line=None, message="a null byte"))
@@ -52,7 +52,7 @@ def test_syntax_errors_are_refused_whatever_the_settings(tmp_path: Path) -> None
 
 def test_unchecked_files_are_named_before_many_findings() -> None:
     found = Opinion(is_unsafe=True, findings=MISTAKES * MAX_WARNINGS, skipped=("files over 512 KB: big.py",))
-    links = [Link(Saying("rules", found), "warn"), Link(Saying("llm", Opinion(failure="it is down")), "warn")]
+    links = [ChainLink(Saying("rules", found), "warn"), ChainLink(Saying("llm", Opinion(failure="it is down")), "warn")]
     warnings = Chain(links, Verdicts()).validate(code())
     assert warnings[:3] == (
         "not checked (rules): files over 512 KB: big.py",
@@ -64,6 +64,6 @@ def test_unchecked_files_are_named_before_many_findings() -> None:
 
 def test_a_check_that_skips_files_passes_in_part() -> None:
     before = counted("partial")
-    chain = Chain([Link(Saying("syntax", Opinion(skipped=("files over 2 MB: big.py",))), "block")], Verdicts())
+    chain = Chain([ChainLink(Saying("syntax", Opinion(skipped=("files over 2 MB: big.py",))), "block")], Verdicts())
     assert chain.validate(code()) == ("not checked (syntax): files over 2 MB: big.py",)
     assert counted("partial") == before + 1

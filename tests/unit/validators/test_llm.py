@@ -13,7 +13,7 @@ from sless import metrics
 from sless.domain.code_check import CodeToCheck, Finding, Opinion
 from sless.errors import Code, SlessError
 from sless.validators.answer import MAX_ANSWER_CHARS, AnswerRefused, opinion_of_answer
-from sless.validators.chain import Chain, Link
+from sless.validators.chain import Chain, ChainLink
 from sless.validators.endpoint import MAX_RESPONSE_BYTES, ChatEndpoint
 from sless.validators.llm import FAILURES, PAUSE_SEC, LlmValidator
 from sless.validators.prompt import INSTRUCTIONS, MAX_TEXT_BYTES, read_sources
@@ -136,7 +136,7 @@ def passes(model: Model, tmp_path: Path, **options: Any) -> str:
     """Through the chain in block mode: an upload without a verdict passes. Returns its warning."""
     before = counted("unchecked")
     verdicts = Verdicts()
-    (warning,) = Chain([Link(validator(model, verdicts, **options), "block")], verdicts).validate(code_of(tmp_path))
+    (warning,) = Chain([ChainLink(validator(model, verdicts, **options), "block")], verdicts).validate(code_of(tmp_path))
     assert counted("unchecked") == before + 1 and verdicts.kept == {}
     return warning
 
@@ -219,7 +219,7 @@ def test_the_effect_of_an_unsafe_verdict(model: Model, tmp_path: Path, mode: str
     finding = {"file": "handler.py", "line": 3, "reason": "connects to a pool"}
     model.reply = lambda _: (200, verdict(safe=False, reason="a miner", findings=[finding]))
     verdicts = Verdicts()
-    chain = Chain([Link(validator(model, verdicts), mode)], verdicts)
+    chain = Chain([ChainLink(validator(model, verdicts), mode)], verdicts)
     if mode == "warn":
         assert chain.validate(code_of(tmp_path)) == ("llm: a miner", "llm: handler.py:3: connects to a pool")
     else:

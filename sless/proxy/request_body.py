@@ -8,7 +8,7 @@ from sless.proxy.request import CallerGone, CallerStream
 _AHEAD_BYTES = 256 * 1024
 
 
-class Upload:
+class RequestBody:
     """`read` and `until_caller_leaves` must not run at the same time. `more`: the body has not been read to its end."""
 
     def __init__(self, caller: CallerStream, *, has_body: bool) -> None:

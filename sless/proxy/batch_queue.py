@@ -12,7 +12,7 @@ class Sealed(NamedTuple):
     data: bytes
 
 
-class Outbox:
+class BatchQueue:
     """A writer takes the batches in order and acknowledges them by number. Batches stay here until then, in case another writer has to take
     them."""
 
