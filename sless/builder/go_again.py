@@ -36,7 +36,7 @@ from sless.ids import new_id
 
 _log = logging.getLogger(__name__)
 _LEARN_SEC = 60
-_LOOK_SEC = 0.1
+_POLL_SEC = 0.1
 _ID = re.compile(rb"[\w-]{20}/[\w-]{20}/[\w-]{20}/[\w-]{20}")
 _OF_ONE_BUILD = frozenset({"HOME", "TMPDIR"})
 
@@ -109,7 +109,7 @@ class GoAgain:
     @contextmanager
     def _held(self, work: Work) -> Iterator[None]:
         """Makes a save during `learn` wait until it ends, which takes no longer than a concurrent build would."""
-        while not self._lock.acquire(timeout=_LOOK_SEC):
+        while not self._lock.acquire(timeout=_POLL_SEC):
             work.check_time()
         try:
             yield

@@ -20,7 +20,7 @@ MAX_LINE_CHARS = 8_000
 _MAX_TAIL_CHARS = 2_000
 """Limit of a line in a message; the log has the whole line."""
 _TERM_SEC = 2.0
-_LOOK_SEC = 0.1
+_POLL_SEC = 0.1
 
 
 class BuildFailed(Exception):
@@ -134,7 +134,7 @@ class Work:
         if lock.acquire(blocking=False):
             return False
         self.log("waiting for another build that installs the same dependencies")
-        while not lock.acquire(timeout=_LOOK_SEC):
+        while not lock.acquire(timeout=_POLL_SEC):
             self.check_time()
         return True
 

@@ -12,7 +12,7 @@ from sless.client.packing import PackingError, list_files
 from sless.domain.blobs import StoredBlob
 from sless.errors import NotFound
 
-LOOK_SEC = 0.04
+POLL_SEC = 0.04
 SETTLE_SEC = 0.01
 """Polling interval. A save may consist of several writes, so it is complete once two polls return the same."""
 _WORK_SHARE = 0.05
@@ -43,7 +43,7 @@ class Watcher:
         began = time.monotonic()
         if began < self._due:
             return None
-        self._due = began + LOOK_SEC
+        self._due = began + POLL_SEC
         try:
             marks = marks_of(self._folder)
         except PackingError as error:
@@ -54,7 +54,7 @@ class Watcher:
         settled = marks == self._last_marks or not self._taken
         self._last_marks = marks
         now = time.monotonic()
-        self._due = now + max(LOOK_SEC if settled else SETTLE_SEC, (now - began) / _WORK_SHARE)
+        self._due = now + max(POLL_SEC if settled else SETTLE_SEC, (now - began) / _WORK_SHARE)
         if not settled or (marks == self._taken and not self._error):
             return None
         changed = {path for path, _ in marks.items() ^ self._taken.items()}

@@ -22,7 +22,7 @@ GRACE_SEC = 135.0
 minutes to start a run (a new node, an image to pull), which does not count as the run's own time."""
 
 
-_LOOK_SEC = 1.0
+_POLL_SEC = 1.0
 """How often a waiting call checks whether instances, jobs or other replicas of the server have released room."""
 
 
@@ -100,7 +100,7 @@ class OneOffRunner:
             async with asyncio.timeout(self._wait_sec), self._freed:
                 while (short := self._take(spec)) is not None:
                     with contextlib.suppress(TimeoutError):
-                        async with asyncio.timeout(_LOOK_SEC):
+                        async with asyncio.timeout(_POLL_SEC):
                             await self._freed.wait()
         except TimeoutError:
             message = f"no run slot became free within {self._wait_sec:g} s ({self._reason_of(spec.revision.namespace, short)})"

@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 CHANNEL = "sless"
 ROUTES = "routes"
 DEMAND = "demand"
-_LOOK_SEC = 1.0
+_POLL_SEC = 1.0
 _REST_SEC = 5.0
 
 
@@ -60,7 +60,7 @@ class Signals:
             driver.autocommit = True
             driver.execute(f"LISTEN {CHANNEL}")
             while not self._stopping.is_set():
-                for signal in driver.notifies(timeout=_LOOK_SEC):
+                for signal in driver.notifies(timeout=_POLL_SEC):
                     self._received(signal.payload)
         finally:
             driver.close()

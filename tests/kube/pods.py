@@ -20,7 +20,7 @@ from tests.kube.registry import Object, Registry, now_text
 from tests.kube.scripts import Script
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-LOOK_SEC = 0.2
+POLL_SEC = 0.2
 CRASH_BACKOFF_SEC = 1.0
 
 
@@ -110,7 +110,7 @@ class PodWorker:
                 return volumes.make_volumes(self.node.registry, pod or {"metadata": {"namespace": self.namespace}, "spec": {}}, self.folder)
             except volumes.Missing as missing:
                 self.report("Warning", "FailedMount", f"MountVolume.SetUp failed for volume: {missing}")
-                await asyncio.sleep(LOOK_SEC)
+                await asyncio.sleep(POLL_SEC)
 
     async def _run_container(self, spec: Object, state: State, made: dict[str, Path], *, restart: str) -> bool:
         """Runs and restarts the container until it needs no restart; returns whether it ended successfully."""
@@ -154,7 +154,7 @@ class PodWorker:
             if container is not None:
                 break
             self.publish()
-            await asyncio.sleep(LOOK_SEC)
+            await asyncio.sleep(POLL_SEC)
         self.running[spec["name"]] = container
         self.logs[spec["name"]] = [*self.logs[spec["name"]][-1:], container.log]
         state.set_running(f"containerd://{uuid.uuid4().hex}")

@@ -83,7 +83,7 @@ class Capture:
 
     def finish(self, call, poller):
         """Log the unfinished last line of a call that has ended."""
-        # Asked last: another thread may have read the call's last line, but not attributed it yet.
+        # Check this last: another thread may have read the call's last line, but not attributed it yet.
         if call.partial_lines is None and not poller.poll(0) and not self._raw_out.held and not self._raw_err.held and not self._draining:
             return
         alone = len(self.running) == 1

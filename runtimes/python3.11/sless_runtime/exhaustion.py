@@ -1,4 +1,4 @@
-"""Ends a process in which calls only fail because it has used up its descriptors, processes, threads or memory. sless replaces it."""
+"""Ends a process in which every call fails because it has used up its descriptors, processes, threads or memory. sless replaces it."""
 
 import os
 import sys

@@ -35,7 +35,7 @@ WHY_AGE_SEC = 0.1
 WHY_WAIT_SEC = 2.0
 """How long a failed call waits for the cluster's reason; the kubelet needs about a second."""
 CRASH_LOG_SEC = 0.5
-CRASH_LOOK_SEC = 0.02
+CRASH_POLL_SEC = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +125,7 @@ class KubernetesBackend:
         while self._instances.reasons.get(endpoint_id, "").startswith("function ") and endpoint_id not in self._instances.tails:
             if time.monotonic() >= end:
                 return
-            time.sleep(CRASH_LOOK_SEC)
+            time.sleep(CRASH_POLL_SEC)
 
     def report_unresponsive(self, endpoint_id: str) -> None:
         """Called on any replica, including those that do not observe the cluster otherwise."""
