@@ -1,4 +1,4 @@
-"""`invocations` (list, show, cancel, retry) and `callback-key`."""
+"""`invocations` (list, show, cancel, retry)."""
 
 from itertools import islice
 from typing import Any

@@ -35,7 +35,7 @@ _SPEC = (
 )
 
 
-class ListByDefault(click.Group):
+class ListWithoutSubcommand(click.Group):
     """`sless jobs` without a subcommand lists."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -43,7 +43,7 @@ class ListByDefault(click.Group):
         return super().parse_args(ctx, args if asks_help or (args and not args[0].startswith("-")) else ["list", *args])
 
 
-@click.group("jobs", cls=ListByDefault)
+@click.group("jobs", cls=ListWithoutSubcommand)
 def jobs() -> None:
     """Create, run and inspect jobs: code that runs once and keeps its result. Without a subcommand, list them.
 
