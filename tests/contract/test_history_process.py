@@ -128,7 +128,7 @@ def sealed_calls(count: int) -> bytes:
     recorder = Recorder(lambda sender: _NoLink())
     add_calls(recorder, count)
     recorder._seal()
-    [sealed] = recorder._outbox
+    [sealed] = recorder._queue
     return sealed.data
 
 

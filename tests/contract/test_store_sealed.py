@@ -144,9 +144,9 @@ def test_urls_stored_as_plain_text_are_encrypted(empty_database_url):
         with migrate.sole_connection(store.database) as conn:
             migrate.upgrade_to(conn, "0010")
             values = {"namespace": NAMESPACE, "sub": "s", "limits": "{}", "url": url, "at": clock.now().isoformat(" ")}
-            for namespace, url in ((NAMESPACE, ":url"), ("quiet", "NULL")):
+            for namespace, value in ((NAMESPACE, ":url"), ("quiet", "NULL")):
                 insert = "INSERT INTO tenants (namespace, sub, limits, created_at, notify_url) VALUES (:namespace, :sub, :limits, :at,"
-                conn.execute(text(f"{insert} {url})"), values | {"namespace": namespace})
+                conn.execute(text(f"{insert} {value})"), values | {"namespace": namespace})
         store.migrate()
         assert (store.notices.find_url(NAMESPACE), store.notices.find_url("quiet")) == (url, None)
         assert store.sealed.encrypt_plain() == 1

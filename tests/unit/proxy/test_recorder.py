@@ -93,7 +93,7 @@ def test_rows_are_bounded_per_workload() -> None:
         recorder.add(call_of(f, duration_ms=number))
     recorder.add(call_of(g))
     recorder._seal()
-    [sealed] = recorder._outbox
+    [sealed] = recorder._queue
     first, second = decode(sealed.data), decode(sealed.data)
     choose_rows([first, second], per_workload=10)
     assert not [call for call in first.rows if call.facts.name == "f"]
@@ -124,7 +124,7 @@ def test_memory_stays_bounded_during_an_outage_and_sums_are_kept(history: FakeHi
         recorder.add(call_of(route_of(), duration_ms=number))
         recorder.add_lines([make_log_line(seq=number, text="x" * 100)])
         recorder.flush()
-        assert recorder._outbox.size_bytes < 5_000
+        assert recorder._queue.size_bytes < 5_000
     history.failing = False
     assert recorder.flush() and recorder.flush()
     kept = [row.duration_ms for row in history.invocations]
