@@ -18,6 +18,7 @@ ARGS ?=
 # The environment's bin folder may hold Node.js, see tests/install_services.sh.
 # Without bytecode, each worker would compile all tests again.
 PYTEST = PATH="$(CURDIR)/$(BIN):$$PATH" env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder $(ARGS)
+COLLECT = env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n 0 --collect-only -qq tests
 
 .PHONY: help
 help: ## list the targets
@@ -158,8 +159,11 @@ test-kube: $(VENV)/.dev-stamp ## run the cluster suites on the cluster of SLESS_
 
 .PHONY: test-deps
 test-deps: $(VENV)/.dev-stamp ## install the services that tests use, or say what to install
-	@bash tests/install_services.sh $(VENV)
-	@GOCACHE="$${GOCACHE:-$(CURDIR)/build/go-cache}" $(BIN)/python -m tests.conformance.go_programs
+# In a new clone, pytest compiles the tests meanwhile: otherwise each worker would, in 20 s of processor time.
+	@trap wait EXIT; \
+	[ -d tests/__pycache__ ] || $(COLLECT) > /dev/null 2>&1 & \
+	bash tests/install_services.sh $(VENV); \
+	GOCACHE="$${GOCACHE:-$(CURDIR)/build/go-cache}" $(BIN)/python -m tests.conformance.go_programs
 
 .PHONY: bench
 bench: $(VENV)/.dev-stamp ## compare speed, memory and size with other servers
