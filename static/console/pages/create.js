@@ -22,6 +22,7 @@ function showAbout() {
 
 function showProblem(error) {
   for (const note of form.querySelectorAll('.error')) note.hidden = true;
+  for (const control of form.querySelectorAll('[aria-invalid]')) control.removeAttribute('aria-invalid');
   const problem = document.getElementById('problem');
   problem.hidden = true;
   const details = error?.details ?? [];

@@ -16,12 +16,15 @@ let saved = new Map();
 let active = null; // files of the active version, loaded for the comparison
 let current = '';
 let busy = false;
+const DRAFT = `code:${location.pathname}`;
+let kept = false; // the page may be left
 
 const { createEditor } = await import('editor' in root.dataset ? '../editor/editor.js' : '../core/text_area.js');
 const editor = createEditor({ parent: part('editor'), label: t('workload_code.editor'), onChange: (text) => change(current, text) });
 
 function change(file, content) {
   files.set(file, content);
+  kept = false;
   showState();
 }
 
@@ -72,6 +75,7 @@ async function load() {
     for (const [file, content] of Object.entries(found.files)) files.set(file, content);
   }
   saved = new Map(files);
+  takeKept();
   openFile(firstFile());
 }
 
@@ -81,6 +85,16 @@ async function compare() {
   if (box.checked && active === null) active = (await rest('GET', `${path}/source?version=${root.dataset.active}`)).files;
   const before = active?.[current];
   editor.diff(box.checked ? (typeof before === 'string' ? before : '') : null);
+}
+
+function compareWith(number) {
+  root.dataset.active = number;
+  active = null;
+  const box = part('compare');
+  if (!box) return;
+  box.parentElement.hidden = false;
+  part('compare-text').textContent = t('workload_code.compare', { n: number });
+  compare();
 }
 
 async function save() {
@@ -104,10 +118,29 @@ async function upload(body, sent) {
     else await watch(found.version);
     if (!sent) location.reload();
   } catch (error) {
-    refuse(error.message);
+    refuse(error.status === 401 && sent && keep() ? `${error.message} ${t('workload_code.kept')}` : error.message);
   } finally {
     setBusy(false);
   }
+}
+
+// Changes that could not be saved because the session ended survive signing in again, in this tab.
+function keep() {
+  try {
+    sessionStorage.setItem(DRAFT, JSON.stringify([...files]));
+    kept = true;
+  } catch {
+    kept = false; // larger than the browser stores
+  }
+  return kept;
+}
+
+function takeKept() {
+  const draft = sessionStorage.getItem(DRAFT);
+  if (!draft) return;
+  sessionStorage.removeItem(DRAFT);
+  files.clear();
+  for (const [file, content] of JSON.parse(draft)) files.set(file, content);
 }
 
 async function watch(number) {
@@ -130,8 +163,7 @@ async function build(number) {
     toast(found.message, { bad: true });
     return;
   }
-  root.dataset.active = number;
-  active = null;
+  compareWith(number);
   toast(t('workload_code.live', { n: number }));
 }
 
@@ -185,7 +217,7 @@ document.addEventListener('keydown', (event) => {
   }
 });
 addEventListener('beforeunload', (event) => {
-  if (isDirty()) event.preventDefault();
+  if (isDirty() && !kept) event.preventDefault();
 });
 part('download').addEventListener('click', async () => {
   const answer = await send('GET', `${path}/source`, { headers: { Accept: 'application/zip' } });

@@ -51,7 +51,7 @@ def console(running_server: tuple[Place, str], browser: Browser) -> Iterator[Con
 
 
 def signed_in(browser: Browser, server: RunningServer, **options: object) -> BrowserContext:
-    context = browser.new_context(**options)  # type: ignore[arg-type]
+    context = browser.new_context(reduced_motion="reduce", **options)  # type: ignore[arg-type]
     context.set_default_timeout(10_000)
     page = context.new_page()
     page.goto(f"{server.url}/funcs?token={server.token}")

@@ -30,9 +30,17 @@ def test_from_nothing_to_a_version_and_back(console: Console, page: Page) -> Non
     expect(page.locator("#toasts")).to_contain_text("Version 1 is live")
     type_code(page, HANDLER)
     expect(page.locator("#state")).to_have_text("Unsaved changes")
+    has_editor = page.locator("#code[data-editor]").count() == 1
+    if has_editor:
+        page.get_by_label("Compare with version 1").check()
+        expect(page.locator("#editor .cm-deletedChunk").first).to_be_visible()
     page.keyboard.press("Control+s")
     expect(page.locator("#build")).to_contain_text("version 2 is ready")
     expect(page.locator("#toasts")).to_contain_text("Version 2 is live")
+    if has_editor:
+        expect(page.get_by_label("Compare with version 2")).to_be_checked()
+        expect(page.locator("#editor .cm-deletedChunk")).to_have_count(0)
+        page.get_by_label("Compare with version 2").uncheck()
     expect(page.locator("#phase")).to_contain_text("Ready")
     shoot(page, "code-1440-en")
 
@@ -55,6 +63,19 @@ def test_from_nothing_to_a_version_and_back(console: Console, page: Page) -> Non
     shoot(page, "versions-1440-en")
 
 
+def test_a_corrected_name_is_no_longer_marked(console: Console, page: Page) -> None:
+    page.goto(f"{console.base}/new")
+    name = page.get_by_label("Name")
+    name.fill("Bad Name")
+    page.get_by_role("button", name="Create").click()
+    expect(page.locator("#error-name")).to_contain_text("expected a name")
+    expect(name).to_have_attribute("aria-invalid", "true")
+    name.fill("hello")
+    page.get_by_role("button", name="Create").click()
+    expect(page.locator("#problem")).to_contain_text("hello")
+    expect(name).not_to_have_attribute("aria-invalid", "true")
+
+
 def test_mistakes_in_the_code_are_shown_and_nothing_is_lost(console: Console, page: Page) -> None:
     page.goto(f"{console.base}/functions/hello/code")
     expect(page.get_by_role("button", name="Save and deploy")).to_be_disabled()
@@ -74,6 +95,20 @@ def test_mistakes_in_the_code_are_shown_and_nothing_is_lost(console: Console, pa
     expect(page.locator(".files")).not_to_contain_text("lib/tools.py")
     page.on("dialog", lambda dialog: dialog.accept())  # leaving with unsaved changes asks first
     page.goto("about:blank")
+
+
+def test_changes_outlive_the_session(console: Console, page: Page) -> None:
+    page.goto(f"{console.base}/functions/hello/code")
+    type_code(page, "KEPT = 1\n")
+    page.route("**/upload", lambda route: route.fulfill(status=401, json={"error": "the token has expired"}))
+    page.keyboard.press("Control+s")
+    expect(page.locator("#build")).to_contain_text("Your changes are kept")
+    page.reload()
+    expect(page.locator("#state")).to_have_text("Unsaved changes")
+    expect(page.locator("#editor")).to_contain_text("KEPT = 1")
+    page.on("dialog", lambda dialog: dialog.accept())
+    page.reload()
+    expect(page.locator("#editor")).to_contain_text("greeting")
 
 
 def test_files_in_and_out(console: Console, page: Page, tmp_path: Path) -> None:
