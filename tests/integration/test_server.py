@@ -6,8 +6,6 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -19,9 +17,9 @@ import pytest
 from tests.proxykit.fakes import NAMESPACE
 from tests.proxykit.server import Client, until
 from tests.proxykit.upstream import OK, Peer, Upstream, logs_or
+from tests.services.forking import fork_server
 
 PATH = f"/fn/{NAMESPACE}/f"
-ROOT = Path(__file__).resolve().parents[2]
 
 
 class Served:
@@ -30,10 +28,8 @@ class Served:
     def __init__(self, upstream: Upstream | None = None, port: int = 0) -> None:
         self.data_dir = Path(tempfile.mkdtemp(prefix="sl-srv-", dir="/tmp"))
         options = [f"upstream={upstream.address}"] if upstream else []
-        self._log = (self.data_dir / "log").open("w")
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.proxykit.served", str(self.data_dir), str(port), *options], cwd=ROOT, stderr=self._log
-        )
+        arguments = [str(self.data_dir), str(port), *options]
+        self.process = fork_server(arguments, os.environ, str(self.data_dir), self.data_dir / "log", "tests.proxykit.served")
 
     def wait(self) -> "Served":
         until(lambda: (self.data_dir / "server.json").exists() or self.process.poll() is not None, 20)
@@ -68,7 +64,6 @@ class Served:
                 if is_ours(pid, self.data_dir):
                     os.kill(pid, signal.SIGKILL)
         self.process.wait(10)
-        self._log.close()
         shutil.rmtree(self.data_dir, ignore_errors=True)
 
 

@@ -1,4 +1,4 @@
-"""`python -m tests.proxykit.served ARGS`: the real server (gunicorn, worker, front door) over fakes, for tests of the process itself.
+"""The real server (gunicorn, worker, front door) over fakes, for tests of the process itself.
 
 Arguments: data folder, port, then any of `upstream=ADDRESS`, `concurrency=N`. Each start and stop of the schedulers, and each call of
 `on_listening`, becomes a line in the data folder's `events`.
@@ -45,7 +45,3 @@ def main(data_dir: str, port: str, *options: str) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))

@@ -25,6 +25,9 @@ from sless.config import Settings
 from sless.domain.durations import Durations
 from sless.ids import namespace_of
 from sless.tokens import issue_token
+from tests.services import serving
+from tests.services.command_line import run_command
+from tests.services.forking import ForkedServer, fork_server
 from tests.waiting import pauses
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -74,14 +77,16 @@ class Place:
         self.environ.setdefault("SLESS_RULES_MODE", "off")
 
     def popen(self, *arguments: str, **options) -> "subprocess.Popen[str]":
-        return self.popen_python(str(ROOT / "sless.py"), *arguments, **options)
-
-    def popen_python(self, *arguments: str, **options) -> "subprocess.Popen[str]":
-        return subprocess.Popen([sys.executable, *arguments], env=self.environ, text=True, stdin=subprocess.DEVNULL, **options)
+        command = [sys.executable, str(ROOT / "sless.py"), *arguments]
+        return subprocess.Popen(command, env=self.environ, text=True, stdin=subprocess.DEVNULL, **options)
 
     def run(self, *arguments: str, **environ: str) -> "subprocess.CompletedProcess[str]":
         command = [sys.executable, str(ROOT / "sless.py"), *arguments]
         return subprocess.run(command, env=self.environ | environ, text=True, stdin=subprocess.DEVNULL, capture_output=True, timeout=100)
+
+    def sless(self, *arguments: str, **environ: str) -> "subprocess.CompletedProcess[str]":
+        """The same in this process, without more than a second for a new interpreter and its imports."""
+        return run_command(arguments, self.environ | environ)
 
     def processes(self) -> list[int]:
         """Processes of this place: their command line, environment or working folder names it."""
@@ -125,14 +130,14 @@ class new_place:  # noqa: N801 - reads as a statement
 
 
 class Product:
-    """`sless serve` in a place: can be started, ended, killed and started again. `port` 0 is a free one. `preexec` runs in the
-    child before exec."""
+    """`sless serve` in a place: can be started, ended, killed and started again. `port` 0 is a free one. It is forked from a process that
+    has imported the product, except with `preexec`, which runs in the child before exec."""
 
     def __init__(self, place: Place, durations: Durations | None = None, **environ: str) -> None:
         self.place = place
         self.place.environ |= environ
         self.durations = durations
-        self.process: subprocess.Popen[str] | None = None
+        self.process: subprocess.Popen[str] | ForkedServer | None = None
         self.url = ""
         self.port = 0
 
@@ -143,13 +148,17 @@ class Product:
 
     def begin(self, preexec: Callable[[], None] | None = None) -> None:
         self.state_file.unlink(missing_ok=True)
-        with open(self.log_file, "a") as log:
-            options: dict[str, Any] = {"stdout": log, "stderr": log, "preexec_fn": preexec}
-            if self.durations is None:
-                self.process = self.place.popen("serve", "--port", str(self.port), **options)
-            else:
-                self.place.environ["TEST_DURATIONS"] = json.dumps(asdict(self.durations))
-                self.process = self.place.popen_python("-m", "tests.services.serving", str(self.port), cwd=ROOT, **options)
+        if preexec is not None:
+            assert self.durations is None
+            with open(self.log_file, "a") as log:
+                self.process = self.place.popen("serve", "--port", str(self.port), stdout=log, stderr=log, preexec_fn=preexec)
+            return
+        where = (self.place.environ, str(self.place.data_dir), self.log_file)
+        if self.durations is None:
+            self.process = fork_server(["serve", "--port", str(self.port)], *where)
+        else:
+            self.place.environ["TEST_DURATIONS"] = json.dumps(asdict(self.durations))
+            self.process = fork_server([str(self.port)], *where, module=serving.__name__)
 
     def await_ready(self) -> None:
         wait_until(lambda: self._has_ended() or self.state_file.exists(), "listening", START_SEC)
@@ -231,6 +240,11 @@ class Tenant:
 
     def patch(self, path: str, body: Any) -> requests.Response:
         return self.call("PATCH", path, json=body)
+
+    def leave(self) -> None:
+        """Deletes its namespace, if the server runs."""
+        if self.product.is_running:
+            self.call("DELETE", f"/v1/namespaces/{self.namespace}?confirm={self.namespace}")
 
     def create(self, name: str, kind: str = "function", **fields: Any) -> dict[str, Any]:
         answer = self.post(f"{kind}s", {"name": name, "runtime": "python3.11"} | fields)

@@ -1,24 +1,20 @@
-"""`python -m tests.services.serving PORT`: `sless serve --port PORT` with other durations, given in TEST_DURATIONS as JSON."""
+"""`sless serve --port PORT` with other durations, given in TEST_DURATIONS as JSON."""
 
 import functools
 import json
 import os
-import sys
 
 from sless import app, config, log, server
 from sless.cli.installation import hold_data_folder
 from sless.domain.durations import Durations
 
 
-def main() -> None:
-    settings = config.load(os.environ, port=int(sys.argv[1]))
+def main(port: str) -> int:
+    settings = config.load(os.environ, port=int(port))
     durations = Durations(**json.loads(os.environ["TEST_DURATIONS"]))
     log.configure(settings.log_level)
     with hold_data_folder(settings.data_dir):
         app.migrate(settings)
         app.claim(settings, durations)
         server.serve(settings, functools.partial(app.build, durations=durations))
-
-
-if __name__ == "__main__":
-    main()
+    return 0
