@@ -27,14 +27,16 @@ NODE_MAJOR = 20
 LOG_CHARACTERS = 6000
 NAME_CHARACTERS = 80
 LONGEST_FIRST = (
-    "terraform", "kubernetes", "replicas", "async", "kill", "events-soak", "package", "demo", "conformance-product", "test_schemathesis",
-    "bench", "examples", "kube-install", "events",
+    "terraform", "kubernetes", "replicas", "async", "restartable", "kill", "events-soak", "package", "demo", "conformance-product",
+    "test_schemathesis", "bench", "examples", "kube-install", "events",
 )  # fmt: skip
 """Groups that take half a minute or more; tests marked slow follow, then the rest by folder."""
 SLOW_FOLDERS = frozenset({"e2e", "conformance"})
 SLOW_FILES = ("test_build", "test_kubernetes", "test_go_image", "test_backend")
 """Start builders, containers or Go; files of `tests/unit` with such names do not."""
-SERVERS = frozenset({"product", "own_product", "start_product", "running", "world", "installed", "replicas", "rabbit_server"})
+SERVERS = frozenset({
+    "product", "restartable", "own_product", "start_product", "running", "world", "installed", "replicas", "rabbit_server",
+})  # fmt: skip
 """Fixtures that start a server or a broker; `make quick` skips tests that use them."""
 FOLDERS = ("integration", "e2e", "conformance", "contract", "unit")
 ONE_WORKER_EACH = frozenset({
@@ -73,8 +75,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _folder_of(item) in SLOW_FOLDERS or not SERVERS.isdisjoint(getattr(item, "fixturenames", ())) or item.path in slow_files:
             item.add_marker(pytest.mark.slow)
-        if item.path.name in ONE_WORKER_EACH and not item.get_closest_marker("xdist_group"):
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+        if not item.get_closest_marker("xdist_group"):
+            if item.path.name in ONE_WORKER_EACH:
+                item.add_marker(pytest.mark.xdist_group(item.path.stem))
+            elif "restartable" in getattr(item, "fixturenames", ()):
+                item.add_marker(pytest.mark.xdist_group("restartable"))
     items.sort(key=_rank)
 
 

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 
 import pytest
 import requests
@@ -11,7 +12,7 @@ import requests
 from tests.services.product import ROOT, Product, new_place, running_product
 from tests.services.s3 import ACCESS_KEY, BUCKET, SECRET_KEY
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.xdist_group("backup"), pytest.mark.slow, pytest.mark.timeout(240)]
 CODE = "import os\ndef handle(event, context):\n    print('called')\n    return [event, os.environ['GREETING'], context.version]\n"
 DEPENDENCIES = "import six\ndef handle(event):\n    return six.__version__\n"
 
@@ -21,38 +22,45 @@ def call(product: Product, path: str) -> tuple[int, str]:
     return answer.status_code, answer.text
 
 
-def test_from_sqlite_and_a_folder_to_postgresql_and_s3(tmp_path, postgres_url, s3_server):
+@pytest.fixture(scope="module")
+def old(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
+    """The server to save, with tenants of all tests."""
+    with running_product(tmp_path_factory.mktemp("old")) as started:
+        yield started
+
+
+def test_from_sqlite_and_a_folder_to_postgresql_and_s3(old, tmp_path, postgres_url, s3_server):
     saved = str(tmp_path / "saved.tgz")
-    with running_product(tmp_path / "one") as old:
-        tenant = old.tenant("ada")
-        plain = tenant.deploy("plain", CODE, env_vars={"GREETING": "Hi"}, secret_env={"TOKEN": "t0p"})
-        tenant.upload("plain", CODE + "# 2")
-        tenant.settled("plain", version=2)
-        service = tenant.deploy("service", "def handle(event):\n    return 'served'\n", kind="service")
-        needs = tenant.deploy("needs", {"handler.py": DEPENDENCIES, "requirements.txt": "six"})
-        tenant.post("jobs", {"name": "job", "function_ref": "plain", "event_json": {"b": 2}, "run_id": 1})
-        ended = tenant.ended_job("job")
-        paths = (plain, service, needs)
-        before = [call(old, path) for path in paths]
-        stop = threading.Event()
-        errors: list[int] = []
+    tenant = old.tenant("ada")
+    plain = tenant.deploy("plain", CODE, env_vars={"GREETING": "Hi"}, secret_env={"TOKEN": "t0p"})
+    tenant.upload("plain", CODE + "# 2")
+    tenant.settled("plain", version=2)
+    service = tenant.deploy("service", "def handle(event):\n    return 'served'\n", kind="service")
+    needs = tenant.deploy("needs", {"handler.py": DEPENDENCIES, "requirements.txt": "six"})
+    tenant.post("jobs", {"name": "job", "function_ref": "plain", "event_json": {"b": 2}, "run_id": 1})
+    ended = tenant.ended_job("job")
+    paths = (plain, service, needs)
+    before = [call(old, path) for path in paths]
+    stop = threading.Event()
+    errors: list[int] = []
 
-        def load() -> None:
-            while not stop.is_set():
-                status, _ = call(old, plain)
-                errors.extend([status] if status != 200 else [])
-                stop.wait(0.02)
+    def load() -> None:
+        while not stop.is_set():
+            status, _ = call(old, plain)
+            errors.extend([status] if status != 200 else [])
+            stop.wait(0.02)
 
-        thread = threading.Thread(target=load)
-        thread.start()
-        done = old.place.run("backup", saved)
-        stop.set()
-        thread.join()
-        assert (done.returncode, errors) == (0, []), done.stderr
-        in_the_way = old.place.run("restore", saved)
-        assert in_the_way.returncode == 1
-        assert "in use by another sless server" in in_the_way.stderr
-        keys = (old.place.data_dir / "encryption-keys").read_text().strip()
+    thread = threading.Thread(target=load)
+    thread.start()
+    done = old.place.run("backup", saved)
+    stop.set()
+    thread.join()
+    assert (done.returncode, errors) == (0, []), done.stderr
+    in_the_way = old.place.sless("restore", saved)
+    assert in_the_way.returncode == 1
+    assert "in use by another sless server" in in_the_way.stderr
+    keys = (old.place.data_dir / "encryption-keys").read_text().strip()
+    tenant.leave()
     assert os.stat(saved).st_mode & 0o777 == 0o600
 
     settings = {
@@ -61,10 +69,10 @@ def test_from_sqlite_and_a_folder_to_postgresql_and_s3(tmp_path, postgres_url, s
     }  # fmt: skip
     with new_place(tmp_path / "two") as place:
         new = Product(place, **settings, SLESS_ENCRYPTION_KEYS=keys)
-        done = place.run("restore", saved)
+        done = place.sless("restore", saved)
         assert done.returncode == 0, done.stderr
         assert "will be rebuilt" in done.stderr  # the dependencies of `needs` are installed on the old machine only
-        again = place.run("restore", saved)
+        again = place.sless("restore", saved)
         assert (again.returncode, "not empty" in again.stderr) == (1, True)
         try:
             new.start()
@@ -84,12 +92,11 @@ def test_from_sqlite_and_a_folder_to_postgresql_and_s3(tmp_path, postgres_url, s
             new.close()
 
 
-def test_through_a_pipe(tmp_path):
-    with running_product(tmp_path / "one") as old:
-        path = old.tenant("ada").deploy("plain", CODE, env_vars={"GREETING": "Hi"})
-        with (tmp_path / "file").open("wb") as file:
-            old.place.popen("backup", "-", stdout=file).wait(60)
-        key = (old.place.data_dir / "encryption-keys").read_bytes()
+def test_through_a_pipe(old, tmp_path):
+    path = old.tenant("grace").deploy("plain", CODE, env_vars={"GREETING": "Hi"})
+    with (tmp_path / "file").open("wb") as file:
+        old.place.popen("backup", "-", stdout=file).wait(60)
+    key = (old.place.data_dir / "encryption-keys").read_bytes()
     data = (tmp_path / "file").read_bytes()
     assert data[257:262] == b"ustar"
     with new_place(tmp_path / "two") as place:

@@ -60,8 +60,8 @@ def as_if_set(product: Product, minutes_ago: float) -> None:
     connection.close()
 
 
-def test_fires_once_per_minute_even_if_the_worker_is_killed(own_product: Product, tmp_path: Path) -> None:
-    tenant = own_product.tenant("t")
+def test_fires_once_per_minute_even_if_the_worker_is_killed(restartable: Product, its_tenant: Tenant, tmp_path: Path) -> None:
+    tenant = its_tenant
     tenant.deploy("f", HANDLER, http=False)
     made = cron(tenant, tmp_path, sleep=2)
     other = cron(tenant, tmp_path, "other", pre_warm_seconds=60)
@@ -70,9 +70,9 @@ def test_fires_once_per_minute_even_if_the_worker_is_killed(own_product: Product
     wait_until(lambda: len(calls(tenant)) == 2, "both have fired", 70)
     late = datetime.now(UTC) - due
     wait_until(lambda: marks(tmp_path)["t"] >= 1, "it runs")
-    os.kill(own_product.worker, signal.SIGKILL)
-    own_product.await_ready()
-    wait_until(lambda: statuses(tenant) == ["succeeded"] * 2, f"both have ended: {own_product.log}", 40)
+    os.kill(restartable.worker, signal.SIGKILL)
+    restartable.await_ready()
+    wait_until(lambda: statuses(tenant) == ["succeeded"] * 2, f"both have ended: {restartable.log}", 40)
     assert timedelta() <= late < timedelta(seconds=5)
     # One claim each; calls that ran when the worker was killed run again.
     assert 1 <= marks(tmp_path)["other"] <= 2 and 1 <= marks(tmp_path)["t"] <= 2
@@ -84,33 +84,33 @@ def test_fires_once_per_minute_even_if_the_worker_is_killed(own_product: Product
     assert usage["invocations"] == 2 and usage["gb_seconds"] > 0
 
 
-def test_a_firing_claimed_before_a_kill_runs_after_the_restart(own_product: Product, tmp_path: Path) -> None:
-    tenant = own_product.tenant("t")
+def test_a_firing_claimed_before_a_kill_runs_after_the_restart(restartable: Product, its_tenant: Tenant, tmp_path: Path) -> None:
+    tenant = its_tenant
     tenant.deploy("f", HANDLER, http=False)
     made = cron(tenant, tmp_path, schedule="0 0 1 1 *")
-    own_product.kill(master=True, worker=True)
-    store = open_encrypted(Settings(data_dir=own_product.place.data_dir))
+    restartable.kill(master=True, worker=True)
+    store = open_encrypted(Settings(data_dir=restartable.place.data_dir))
     trigger = store.triggers.get(tenant.namespace, "t")
     due = Due(trigger_id=trigger.id, generation=trigger.generation, due_at=datetime.now(UTC) + timedelta(milliseconds=1))
     assert store.firings.claim([due])[0].run is not None
     store.close()
-    own_product.start()
+    restartable.start()
     wait_until(lambda: statuses(tenant) == ["succeeded"], "it runs")
     assert marks(tmp_path) == {"t": 1}
     assert calls(tenant)[0]["attempts"] == 1 and made["next_schedule_time"]
 
 
-def test_after_downtime(own_product: Product, tmp_path: Path) -> None:
+def test_after_downtime(restartable: Product, its_tenant: Tenant, tmp_path: Path) -> None:
     """Ten minutes of downtime, by the database: fires once within the grace period, records a miss beyond it."""
-    tenant = own_product.tenant("t")
+    tenant = its_tenant
     tenant.deploy("f", HANDLER, http=False)
     cron(tenant, tmp_path, "patient", misfire_grace_seconds=3600)
     minute = (datetime.now(UTC) - timedelta(minutes=5)).minute
     cron(tenant, tmp_path, "strict", schedule=f"{minute} * * * *")
     cron(tenant, tmp_path, "off", enabled=False)
-    own_product.end()
-    as_if_set(own_product, 10)
-    own_product.start()
+    restartable.end()
+    as_if_set(restartable, 10)
+    restartable.start()
     wait_until(lambda: marks(tmp_path)["patient"] >= 1 and "missed" in statuses(tenant), "patient has fired, strict is on record")
     wait_until(lambda: set(statuses(tenant)) <= {"succeeded", "missed"}, "all have ended")
     found = calls(tenant)

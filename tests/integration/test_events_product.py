@@ -11,7 +11,7 @@ import aiormq
 import pytest
 from pamqp.commands import Basic
 
-from tests.services.product import Product, Tenant, wait_until
+from tests.services.product import Product, Tenant, running_product, wait_until
 from tests.services.rabbitmq import RabbitServer
 
 pytestmark = pytest.mark.xdist_group("events-product")
@@ -37,9 +37,7 @@ def handle(event, context):
 
 @pytest.fixture(scope="module")
 def mq_product(tmp_path_factory: pytest.TempPathFactory, rabbit_server: RabbitServer) -> Any:
-    """A server with an operator's broker, which lets tenants connect to this machine."""
-    from tests.services.product import running_product
-
+    """A server with an operator's broker, which lets tenants connect to this machine. A test that ends it starts it again."""
     settings = {"SLESS_RABBITMQ_URL": rabbit_server.url(), "SLESS_OUTBOUND_ALLOW": "127.0.0.0/8", "SLESS_EVENT_QUEUES_ALLOWED": "shared"}
     with running_product(tmp_path_factory.mktemp("mq-product"), **settings) as started:
         yield started
@@ -47,9 +45,11 @@ def mq_product(tmp_path_factory: pytest.TempPathFactory, rabbit_server: RabbitSe
 
 @pytest.fixture
 def mq_tenant(mq_product: Product, request: pytest.FixtureRequest) -> Any:
+    if not mq_product.is_running:
+        mq_product.start()
     made = mq_product.tenant(request.node.name)
     yield made
-    made.call("DELETE", f"/v1/namespaces/{made.namespace}?confirm={made.namespace}")
+    made.leave()
 
 
 def on_broker(server: RabbitServer, work: Callable[[Any], Coroutine[Any, Any, Any]]) -> Any:
@@ -239,11 +239,8 @@ def test_a_broker_of_the_operator_that_cannot_be_used(start_product: Callable[..
 
 
 @pytest.mark.slow
-def test_a_stop_finishes_running_calls_and_a_kill_loses_nothing(
-    start_product: Callable[..., Product], rabbit_server: RabbitServer, tmp_path: Path
-) -> None:
-    product = start_product(SLESS_RABBITMQ_URL=rabbit_server.url())
-    tenant = product.tenant("stopper")
+def test_a_stop_finishes_running_calls_and_a_kill_loses_nothing(mq_tenant: Tenant, rabbit_server: RabbitServer, tmp_path: Path) -> None:
+    tenant, product = mq_tenant, mq_tenant.product
     queue, done = f"{tenant.namespace}.mail", tmp_path / "done"
     tenant.deploy("f", {"handler.py": HANDLER}, http=False, env_vars={"DONE": str(done)})
     listen(tenant, queue, max_concurrency=1, prefetch=10)

@@ -3,17 +3,18 @@
 import io
 import json
 import tarfile
+from collections.abc import Iterator
 from typing import Any
 
 import boto3
 import pytest
 
 from sless.ids import namespace_of
-from tests.services.product import Product, zip_of
+from tests.services.product import Product, Tenant, zip_of
 from tests.services.s3 import ACCESS_KEY, BUCKET, SECRET_KEY, S3Server
 
 pytestmark = [pytest.mark.timeout(180)]
-OPERATOR, SUB = "the-operator", "alice"
+SUB = "alice"
 NAMESPACE = namespace_of(SUB)
 HANDLER = "def handle(event, context):\n    return {'hello': event.get('name'), 'trigger': context.trigger}\n"
 
@@ -53,17 +54,24 @@ def make(cluster: Any, kind: str, name: str, namespace: str = NAMESPACE, status:
     cluster.request("POST", path, item | {"spec": spec} | ({"status": status} if status else {}))
 
 
-def run(product: Product, kubeconfig: str, s3: S3Server, *options: str) -> tuple[int, dict[str, dict[str, str]]]:
-    done = product.place.run(
-        "import-operator", "--kubeconfig", kubeconfig, "--url", product.url, "--token", product.tenant(OPERATOR).token, "--output", "json",
+def run(operator: Tenant, kubeconfig: str, s3: S3Server, *options: str) -> tuple[int, dict[str, dict[str, str]]]:
+    product = operator.product
+    done = product.place.sless(
+        "import-operator", "--kubeconfig", kubeconfig, "--url", product.url, "--token", operator.token, "--output", "json",
         *options, SLESS_S3_ENDPOINT=s3.endpoint, SLESS_S3_ACCESS_KEY=ACCESS_KEY, SLESS_S3_SECRET_KEY=SECRET_KEY, SLESS_S3_USE_SSL="false",
     )  # fmt: skip
     assert done.stdout, done.stderr
     return done.returncode, {item["name"]: item for item in json.loads(done.stdout)}
 
 
-def test_tenants_are_imported(start_product, kube_cluster, s3_server: S3Server, put) -> None:
-    product: Product = start_product(SLESS_OPERATOR_SUBS=OPERATOR)
+@pytest.fixture
+def tenant(product: Product) -> Iterator[Tenant]:
+    made = product.tenant(SUB)
+    yield made
+    made.leave()
+
+
+def test_tenants_are_imported(tenant: Tenant, operator: Tenant, kube_cluster, s3_server: S3Server, put) -> None:
     for name in (NAMESPACE, "default-team"):
         kube_cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     common = {"runtime": "python3.11", "entrypoint": "handler.handle", "s3Bucket": BUCKET, "memoryMB": 256, "timeoutSec": 20}
@@ -80,14 +88,13 @@ def test_tenants_are_imported(start_product, kube_cluster, s3_server: S3Server, 
     make(kube_cluster, "Trigger", "orders", type="event", functionRef="hello", enabled=False, queue=f"{NAMESPACE}.orders")
     kubeconfig = str(kube_cluster.write_kubeconfig("import"))
 
-    tenant = product.tenant(SUB)
-    code, rows = run(product, kubeconfig, s3_server, "--dry-run")
+    code, rows = run(operator, kubeconfig, s3_server, "--dry-run")
     failed = {name for name, row in rows.items() if row["action"] == "failed"}
     assert failed == {"old", "elsewhere", "gone"}, "it also reports missing code"
     assert {row["action"] for name, row in rows.items() if name not in failed} == {"would create"}
     assert code == 1 and tenant.get("functions").json() == []
 
-    code, rows = run(product, kubeconfig, s3_server)
+    code, rows = run(operator, kubeconfig, s3_server)
     failed = {name for name, row in rows.items() if row["action"] == "failed"}
     assert code == 1 and failed == {"old", "elsewhere", "gone"}
     assert "python2.7" in rows["old"]["notes"] and "default-team" in rows["elsewhere"]["notes"]
@@ -106,12 +113,12 @@ def test_tenants_are_imported(start_product, kube_cluster, s3_server: S3Server, 
 
     trail = {(entry["action"], entry["name"]): entry for entry in tenant.get("audit").json()}
     for change in (("function.create", "hello"), ("function.upload", "hello"), ("job.create", "work"), ("trigger.create", "tick")):
-        assert trail[change]["sub"] == OPERATOR, change
+        assert trail[change]["sub"] == "the-operator", change
 
-    _, again = run(product, kubeconfig, s3_server)
+    _, again = run(operator, kubeconfig, s3_server)
     assert {row["action"] for name, row in again.items() if name not in failed} == {"unchanged"}
     assert tenant.get("functions/hello").json()["latest_version"] == 1
-    _, planned = run(product, kubeconfig, s3_server, "--dry-run")
+    _, planned = run(operator, kubeconfig, s3_server, "--dry-run")
     assert {name: row["action"] for name, row in planned.items()} == dict.fromkeys(again, "would update") | dict.fromkeys(failed, "failed")
     tenant.patch("jobs/work", {"description": "moved"})
     assert tenant.get("jobs/work").json()["phase"] == "Succeeded"  # and did not run

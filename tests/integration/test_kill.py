@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import requests
 
-from tests.services.product import Product, Tenant, answers, running_product, wait_until, zip_of
+from tests.services.product import Product, Tenant, answers, wait_until, zip_of
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("kill")]
 
@@ -56,27 +56,12 @@ class Scene:
         return self.tenant.invoke_later(name, self.event(mark, sleep))
 
 
-GRACE_SEC = 3
-"""Time that running calls get at shutdown: the setting minus five seconds for the rest of the shutdown."""
-
-
-@pytest.fixture(scope="module")
-def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
-    with running_product(tmp_path_factory.mktemp("kill"), SLESS_GRACEFUL_TIMEOUT_SEC=str(GRACE_SEC + 5)) as started:
-        yield started
-
-
 @pytest.fixture
-def scene(product: Product, tmp_path: Path) -> Iterator[Scene]:
-    """A tenant of its own on a server that all tests end or kill in turn."""
-    if not product.is_running:
-        product.start()
-    tenant = product.tenant(tmp_path.name)
-    made = Scene(product, tenant, tmp_path / "marks", tenant.deploy("warm", HANDLER, timeout_sec=60))
-    tenant.deploy("once", HANDLER, http=False, timeout_sec=60)
-    yield made
-    if product.is_running:
-        tenant.call("DELETE", f"/v1/namespaces/{tenant.namespace}?confirm={tenant.namespace}")
+def scene(restartable: Product, its_tenant: Tenant, tmp_path: Path) -> Scene:
+    path = its_tenant.begin_deploy("warm", HANDLER, timeout_sec=60)
+    its_tenant.deploy("once", HANDLER, http=False, timeout_sec=60)
+    assert its_tenant.settled("warm")["phase"] == "Ready"
+    return Scene(restartable, its_tenant, tmp_path / "marks", path)
 
 
 class Sync(threading.Thread):
@@ -208,6 +193,7 @@ def test_hup_neither_repeats_nor_loses_calls(scene: Scene) -> None:
 def test_sigterm_drains_running_calls(scene: Scene) -> None:
     calls = [Sync(scene, scene.path, "instance", 1), Sync(scene, "functions/once/invoke", "single", 1)]
     wait_until(lambda: set(scene.marks()) == {"instance", "single"}, "both run")
+    assert {scene.product.process.pid, scene.product.worker} < set(scene.product.place.processes())
     began = time.monotonic()
     assert scene.product.end() == 0
     assert time.monotonic() - began < 25

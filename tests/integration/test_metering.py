@@ -51,10 +51,9 @@ class Bill:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_usage_is_complete_across_kill_9_and_stops(start_product: Callable[..., Product], seed: int) -> None:
+def test_usage_is_complete_across_kill_9_and_stops(restartable: Product, its_tenant: Tenant, seed: int) -> None:
     rng = random.Random(seed)
-    product = start_product()
-    tenant = product.tenant("ada")
+    product, tenant = restartable, its_tenant
     began = time.monotonic()
     path = tenant.deploy("warm", HANDLER, memory_mb=MEMORY_MB)
     tenant.deploy("once", HANDLER, http=False, memory_mb=MEMORY_MB)

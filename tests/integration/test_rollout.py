@@ -180,20 +180,21 @@ def is_guard(pid: int) -> bool:
 
 
 @pytest.mark.timeout(180)
-def test_a_disabled_trigger_scales_to_zero_and_back(own_product: Product) -> None:
-    tenant = own_product.tenant("t")
+def test_a_disabled_trigger_scales_to_zero_and_back(restartable: Product, its_tenant: Tenant) -> None:
+    tenant = its_tenant
+    wait_until(lambda: instances(restartable) == [], "instances of other tests have ended")
     path = tenant.deploy("f", handler(1))
     assert tenant.post(path, {"n": 1}).status_code == 200
-    assert len(instances(own_product)) == 1
+    assert len(instances(restartable)) == 1
     assert tenant.patch("triggers/f", {"enabled": False}).status_code == 200
     answer = tenant.post(path, {"n": 1})
     assert (answer.status_code, answer.headers["X-Sless-Error"]) == (503, "disabled")
     assert int(answer.headers["Retry-After"]) > 0 and "disabled" in answer.json()["error"]
-    wait_until(lambda: instances(own_product) == [], "no process is left")
+    wait_until(lambda: instances(restartable) == [], "no process is left")
     assert tenant.post("functions/f/invoke", {"n": 2}).json()["n"] == 2, "by name it still runs, one process per call"
-    wait_until(lambda: instances(own_product) == [], "no process is left")
+    wait_until(lambda: instances(restartable) == [], "no process is left")
     assert tenant.patch("triggers/f", {"enabled": True}).status_code == 200
     assert tenant.post(path, {"n": 3}).json()["n"] == 3, "a call waits for the instance"
     assert tenant.call("DELETE", "triggers/f").status_code == 202
     wait_until(lambda: tenant.post(path, {"n": 1}).status_code == 404, "no URL without a trigger")
-    wait_until(lambda: instances(own_product) == [], "no process is left")
+    wait_until(lambda: instances(restartable) == [], "no process is left")

@@ -99,6 +99,6 @@ def test_it_ends_with_the_server(product: Product, tenant: Tenant) -> None:
 
 
 def test_the_sandbox_is_named(product: Product) -> None:
-    shown = product.place.run("config").stdout
+    shown = product.place.sless("config").stdout
     assert "SLESS_LOCAL_SANDBOX " in shown
-    assert "bubblewrap" in product.place.run("config", "--output", "json", SLESS_LOCAL_SANDBOX="auto").stdout
+    assert "bubblewrap" in product.place.sless("config", "--output", "json", SLESS_LOCAL_SANDBOX="auto").stdout

@@ -33,7 +33,7 @@ def quick(tmp_path_factory) -> Iterator[Product]:
 def tenant(quick: Product, request: pytest.FixtureRequest) -> Iterator[Tenant]:
     made = quick.tenant(request.node.name)
     yield made
-    made.call("DELETE", f"/v1/namespaces/{made.namespace}?confirm={made.namespace}")
+    made.leave()
 
 
 def await_instances(tenant: Tenant, name: str, number: int) -> dict:
@@ -168,24 +168,23 @@ def test_a_minimum_keeps_running_and_a_service_may_have_none(tenant: Tenant) -> 
     await_instances(tenant, "always", 0)
 
 
-def test_kill_9_while_calls_wait(tmp_path: Path) -> None:
-    with running_product(tmp_path) as product:
-        tenant = product.tenant("killed")
-        slow_start = "import time\ntime.sleep(1.5)\n" + PID
-        path = tenant.deploy("slow", slow_start, idle_seconds=1)
-        await_instances(tenant, "slow", 0)
-        later = [tenant.invoke_later("slow", {"n": number}) for number in range(3)]
-        waiting = [threading.Thread(target=_call_and_lose, args=(tenant, path)) for _ in range(3)]
-        for caller in waiting:
-            caller.start()
-        wait_until(lambda: "sless_waiting_calls 0.0" not in product_metrics(product), "calls wait")
-        product.kill(master=True, worker=True)
-        for caller in waiting:
-            caller.join()
-        product.start()
-        assert tenant.get(path).status_code == 200
-        assert [tenant.ended_call("slow", item)["status"] for item in later] == ["succeeded"] * 3
-        await_instances(tenant, "slow", 0)
+def test_kill_9_while_calls_wait(restartable: Product, its_tenant: Tenant) -> None:
+    product, tenant = restartable, its_tenant
+    slow_start = "import time\ntime.sleep(1.5)\n" + PID
+    path = tenant.deploy("slow", slow_start, idle_seconds=1)
+    await_instances(tenant, "slow", 0)
+    later = [tenant.invoke_later("slow", {"n": number}) for number in range(3)]
+    waiting = [threading.Thread(target=_call_and_lose, args=(tenant, path)) for _ in range(3)]
+    for caller in waiting:
+        caller.start()
+    wait_until(lambda: "sless_waiting_calls 0.0" not in product_metrics(product), "calls wait")
+    product.kill(master=True, worker=True)
+    for caller in waiting:
+        caller.join()
+    product.start()
+    assert tenant.get(path).status_code == 200
+    assert [tenant.ended_call("slow", item)["status"] for item in later] == ["succeeded"] * 3
+    await_instances(tenant, "slow", 0)
 
 
 def _call_and_lose(tenant: Tenant, path: str) -> None:
@@ -197,25 +196,25 @@ def product_metrics(product: Product) -> str:
     return product.tenant("metrics").get("/metrics").text
 
 
-def test_idle_functions_cost_no_processes(tmp_path: Path) -> None:
-    with running_product(tmp_path) as product:
-        tenant = product.tenant("many")
-        tenant.deploy("f0", PID, idle_seconds=1)
-        await_instances(tenant, "f0", 0)
-        product.end()
-        _copy_rows(product.place.data_dir / "sless.db", 200)
-        product.start()
-        wait_until(lambda: tenant.get("functions/f199").json()["phase"] == "Ready", "200 functions are Ready")
-        found = tenant.get("functions").json()
-        assert {(item["phase"], item["ready_instances"], item["message"]) for item in found} == {("Ready", 0, IDLE)}
-        assert len(found) == 200 and tenant.get(f"/fn/{tenant.namespace}/f199").status_code == 200
-        wait_until(lambda: tenant.get("functions/f199").json()["ready_instances"] == 0, "idle again")
-        server = 4  # master, worker, guard of the run folder, writer of the history
-        assert len(product.place.processes()) <= server
+def test_idle_functions_cost_no_processes(restartable: Product, its_tenant: Tenant) -> None:
+    product, tenant = restartable, its_tenant
+    tenant.deploy("f0", PID, idle_seconds=1)
+    await_instances(tenant, "f0", 0)
+    product.end()
+    _copy_rows(product.place.data_dir / "sless.db", tenant.namespace, 200)
+    product.start()
+    wait_until(lambda: tenant.get("functions/f199").json()["phase"] == "Ready", "200 functions are Ready")
+    found = tenant.get("functions").json()
+    assert {(item["phase"], item["ready_instances"], item["message"]) for item in found} == {("Ready", 0, IDLE)}
+    assert len(found) == 200 and tenant.get(f"/fn/{tenant.namespace}/f199").status_code == 200
+    wait_until(lambda: tenant.get("functions/f199").json()["ready_instances"] == 0, "idle again")
+    server = 4  # master, worker, guard of the run folder, writer of the history
+    assert len(product.place.processes()) <= server
 
 
-def _copy_rows(database: Path, number: int) -> None:
+def _copy_rows(database: Path, namespace: str, number: int) -> None:
     """More functions like f0, with its version and trigger."""
+    named = "name = 'f0' AND namespace = :namespace"
     with sqlite3.connect(database) as connection:
         for index in range(1, number):
             changes = {
@@ -226,10 +225,10 @@ def _copy_rows(database: Path, number: int) -> None:
             for table, values in changes.items():
                 columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
                 chosen = ", ".join(values.get(column, column) for column in columns)
-                first = {"workloads": "name = 'f0'", "versions": "length(id) = (SELECT min(length(id)) FROM versions)"}.get(
-                    table, "name = 'f0'"
+                first = f"workload_id = (SELECT id FROM workloads WHERE {named})" if table == "versions" else named
+                connection.execute(
+                    f"INSERT INTO {table} SELECT {chosen} FROM {table} WHERE {first}", {"n": str(index), "namespace": namespace}
                 )
-                connection.execute(f"INSERT INTO {table} SELECT {chosen} FROM {table} WHERE {first}", {"n": str(index)})
     connection.close()
 
 

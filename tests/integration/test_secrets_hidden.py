@@ -92,23 +92,23 @@ def test_planted_secrets_are_found_nowhere(start_product, tmp_path):
     assert files_with(product.place.run_dir, secrets) == []
 
     saved = tmp_path / "saved.tgz"
-    done = product.place.run("backup", str(saved))
+    done = product.place.sless("backup", str(saved))
     key_file = product.place.data_dir / KEY_FILE
     assert done.returncode == 0 and "A restore needs encryption key " in done.stderr
     assert members_with(saved, [*secrets, key_file.read_text().strip()]) == []
 
-    rotated = product.place.run("rotate-keys")
+    rotated = product.place.sless("rotate-keys")
     assert (rotated.returncode, "Encrypted " in rotated.stderr) == (0, True), rotated.stderr
     assert tenant.get(f"/fn/{tenant.namespace}/works").text == "ok"
     tenant.patch("functions/works", {"secret_env": {"TOKEN": PLANTED["secret-env"]}})
     assert files_with(product.place.data_dir, secrets) == []
-    config = product.place.run("config").stdout
+    config = product.place.sless("config").stdout
     assert [item for item in secrets if item in config] == []
 
     with new_place(tmp_path / "other") as place:
         place.data_dir.mkdir(parents=True)
-        refused = place.run("restore", str(saved))
+        refused = place.sless("restore", str(saved))
         assert refused.returncode == 1
         assert "the backup is encrypted with key" in refused.stderr and "Traceback" not in refused.stderr
-        restored = place.run("restore", str(saved), SLESS_ENCRYPTION_KEYS=key_file.read_text().split()[-1])
+        restored = place.sless("restore", str(saved), SLESS_ENCRYPTION_KEYS=key_file.read_text().split()[-1])
         assert restored.returncode == 0, restored.stderr

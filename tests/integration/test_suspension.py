@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.services.product import Product, wait_until
+from tests.services.product import Product, Tenant, wait_until
 
 pytestmark = [pytest.mark.timeout(120)]
 
@@ -13,7 +13,6 @@ def handle(event):
     time.sleep(float(event.get("sleep", 0)))
     return {"pid": os.getpid()}
 """
-OPERATOR = "the-operator"
 
 
 def alive(pid: int) -> bool:
@@ -24,9 +23,7 @@ def alive(pid: int) -> bool:
         return False
 
 
-def test_a_suspended_tenant_stops_and_loses_nothing(start_product) -> None:
-    product: Product = start_product(SLESS_OPERATOR_SUBS=OPERATOR)
-    tenant, operator = product.tenant("alice"), product.tenant(OPERATOR)
+def test_a_suspended_tenant_stops_and_loses_nothing(tenant: Tenant, operator: Tenant) -> None:
     url = tenant.deploy("web", {"handler.py": HANDLER})
     tenant.deploy("once", {"handler.py": HANDLER}, http=False)
     pid = tenant.call("GET", url).json()["pid"]
@@ -48,9 +45,7 @@ def test_a_suspended_tenant_stops_and_loses_nothing(start_product) -> None:
     wait_until(lambda: tenant.invocation("once", running)["status"] == "running", "the run has started again")
 
 
-def test_suspending_one_function_does_not_affect_others(start_product) -> None:
-    product: Product = start_product(SLESS_OPERATOR_SUBS=OPERATOR)
-    tenant, operator = product.tenant("alice"), product.tenant(OPERATOR)
+def test_suspending_one_function_does_not_affect_others(tenant: Tenant, operator: Tenant) -> None:
     url, other = (tenant.deploy(name, {"handler.py": HANDLER}) for name in ("web", "other"))
     tenant.post("triggers", {"name": "tick", "type": "cron", "function_ref": "web", "schedule": "0 3 * * *"})
     pid, others = (tenant.call("GET", path).json()["pid"] for path in (url, other))
@@ -76,10 +71,8 @@ def test_suspending_one_function_does_not_affect_others(start_product) -> None:
     assert tenant.get("triggers/tick").json()["active"]
 
 
-def test_a_revoked_token_is_refused_for_calls_and_the_interface(start_product) -> None:
-    product: Product = start_product(SLESS_OPERATOR_SUBS=OPERATOR)
-    tenant, operator = product.tenant("alice"), product.tenant(OPERATOR)
-    other = product.tenant("alice")
+def test_a_revoked_token_is_refused_for_calls_and_the_interface(product: Product, operator: Tenant) -> None:
+    tenant, other = product.tenant("revoked"), product.tenant("revoked")
     tenant.deploy("once", {"handler.py": HANDLER}, http=False)
     assert operator.post("/v1/operator/revoked-tokens", {"token": tenant.token}).status_code == 200
     for response in (tenant.get("functions"), tenant.post("functions/once/invoke", {})):

@@ -165,4 +165,4 @@ def workspace(
     made = Workspace(tmp_path, terraform_binary, tenant, environ)
     (tmp_path / "provider.tf").write_text(f'provider "sless" {{\n  endpoint = "{product.url}"\n  token    = "{tenant.token}"\n}}\n')
     yield made
-    tenant.call("DELETE", f"/v1/namespaces/{tenant.namespace}?confirm={tenant.namespace}")
+    tenant.leave()
