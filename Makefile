@@ -139,7 +139,7 @@ soak: $(VENV)/.dev-stamp test-deps ## run long forms of tests: 110,000 messages,
 	TEST_SOAK_MESSAGES=10000 $(PYTEST) --timeout 1200 tests/integration/test_events_soak.py tests/integration/test_schemathesis.py tests/integration/test_unchanged_handlers.py \
 		tests/integration/test_async.py::test_all_accepted_calls_finish_after_kill_9_of_everything \
 		tests/contract/test_kubernetes_faults.py::test_many_functions_cost_no_more_calls_than_one \
-		tests/integration/test_replicas.py tests/integration/test_kube_away.py tests/integration/test_package.py tests/integration/test_bounds.py tests/integration/test_bench.py \
+		tests/integration/test_replicas.py tests/integration/test_kube_away.py tests/integration/test_server.py tests/integration/test_package.py tests/integration/test_bounds.py tests/integration/test_bench.py \
 		tests/unit/code/test_intake.py::test_far_too_many_entries tests/unit/http/test_request_budget.py tests/integration/test_bad_input_code.py tests/contract/test_rest_*.py tests/contract/test_builder_go_again.py tests/conformance/test_runtime.py tests/e2e/test_demo.py tests/terraform/test_existing_configurations.py
 	FUZZ_SECONDS=600 $(PYTEST) --timeout 1200 tests/integration/test_fuzz.py
 

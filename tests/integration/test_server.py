@@ -208,7 +208,7 @@ def resident_mb(pid: int) -> float:
     return next(int(line.split()[1]) / 1024 for line in fields.splitlines() if line.startswith("VmRSS"))
 
 
-@pytest.mark.parametrize("size_mb", [200, pytest.param(1024, marks=[pytest.mark.slow, pytest.mark.timeout(600)])])
+@pytest.mark.parametrize("size_mb", [200, pytest.param(1024, marks=[pytest.mark.soak, pytest.mark.timeout(600)])])
 def test_streams_take_constant_memory(size_mb: int) -> None:
     size = size_mb * 2**20
     piece = b"x" * 2**20
