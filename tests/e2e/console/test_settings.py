@@ -65,6 +65,8 @@ def test_a_trigger_is_switched_and_deleted(console: Console, page: Page) -> None
 
 def test_an_api_key_is_shown_once(console: Console, page: Page) -> None:
     page.goto(f"{console.base}/triggers/hello")
+    tops = [page.locator(f".columns .card:visible >> nth={number}").bounding_box()["y"] for number in (0, 1)]  # type: ignore[index]
+    assert tops[0] == tops[1], "both columns begin at the same height"
     page.get_by_label("Who may call").select_option("key")
     page.get_by_role("button", name="Save").click()
     expect(page.locator("#key-text")).not_to_be_empty()
