@@ -44,15 +44,20 @@ async function create() {
   const path = `${kind}s/${name.trim()}`;
   state.textContent = t('create.creating');
   await rest('POST', `${kind}s`, { json: { name: name.trim(), runtime } });
+  const code = `/funcs/${page.namespace}/${path}/code`;
+  const files = filesFor(name.trim());
   try {
     if (kind === 'function' && form.elements.http.checked) {
       await rest('POST', 'triggers', { json: { name: name.trim(), type: 'http', function_ref: name.trim() } });
     }
     state.textContent = t('create.uploading');
-    await rest('POST', `${path}/upload`, { json: { files: filesFor(name.trim()) } });
-  } finally {
-    location.assign(`/funcs/${page.namespace}/${path}/code#build`);
+    await rest('POST', `${path}/upload`, { json: { files } });
+  } catch (error) {
+    // It exists now, so its own page shows the error and the files, ready to be saved again.
+    sessionStorage.setItem(`problem:${code}`, error.message);
+    sessionStorage.setItem(`code:${code}`, JSON.stringify(Object.entries(files)));
   }
+  location.assign(`${code}#build`);
 }
 
 // The example's name in its files becomes the new one, as `sless init` does.

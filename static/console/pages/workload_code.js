@@ -16,7 +16,9 @@ let saved = new Map();
 let active = null; // files of the active version, loaded for the comparison
 let current = '';
 let busy = false;
+let saveNext = false; // save what was changed during a build when it has ended
 const DRAFT = `code:${location.pathname}`;
+const PROBLEM = `problem:${location.pathname}`; // why the first upload of a new function failed
 let kept = false; // the page may be left
 
 const { createEditor } = await import('editor' in root.dataset ? '../editor/editor.js' : '../core/text_area.js');
@@ -32,7 +34,7 @@ const isChanged = (file) => JSON.stringify(files.get(file)) !== JSON.stringify(s
 const isDirty = () => files.size !== saved.size || [...files.keys()].some(isChanged);
 
 function showState() {
-  part('save').disabled = busy || !files.size || !isDirty();
+  part('save').disabled = saveNext || !files.size || !isDirty();
   if (!busy) part('state').textContent = isDirty() ? t('workload_code.unsaved') : '';
   for (const button of list.children) button.classList.toggle('changed', Boolean(button.dataset.path) && isChanged(button.dataset.path));
 }
@@ -98,7 +100,12 @@ function compareWith(number) {
 }
 
 async function save() {
-  if (busy || !files.size || !isDirty()) return;
+  if (!files.size || !isDirty()) return;
+  if (busy) {
+    saveNext = true;
+    setBusy(true, t('workload_code.save_next'));
+    return;
+  }
   if (isTooLarge(files)) {
     refuse(t('workload_code.too_big'));
     return;
@@ -115,7 +122,10 @@ async function upload(body, sent) {
     const found = await answer.json();
     if (sent) saved = sent;
     if (answer.status === 200) toast(t('workload_code.unchanged', { n: found.version }));
-    else await watch(found.version);
+    else {
+      setBusy(true, t('statuses.building'));
+      await build(found.version);
+    }
     if (!sent) location.reload();
   } catch (error) {
     refuse(error.status === 401 && sent && keep() ? `${error.message} ${t('workload_code.kept')}` : error.message);
@@ -180,6 +190,9 @@ function setBusy(value, text = '') {
   busy = value;
   part('state').textContent = text;
   showState();
+  if (busy || !saveNext) return;
+  saveNext = false;
+  save();
 }
 
 const checkPath = (file) => {
@@ -262,4 +275,7 @@ try {
 } catch (error) {
   refuse(error.message);
 }
+const problem = sessionStorage.getItem(PROBLEM);
+sessionStorage.removeItem(PROBLEM);
+if (problem) refuse(problem);
 if (location.hash === '#build' && root.dataset.latest) watch(Number(root.dataset.latest));

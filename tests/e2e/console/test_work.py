@@ -21,6 +21,14 @@ def type_code(page: Page, text: str) -> None:
     page.keyboard.insert_text(text)
 
 
+def expect_code(page: Page, text: str) -> None:
+    """In the editor, whichever it is."""
+    page.wait_for_function(
+        "text => (document.querySelector('#editor textarea')?.value ?? document.querySelector('#editor').textContent).includes(text)",
+        arg=text,
+    )
+
+
 def test_from_nothing_to_a_version_and_back(console: Console, page: Page) -> None:
     page.goto(f"{console.base}/new")
     page.get_by_label("Name").fill("made")
@@ -105,10 +113,35 @@ def test_changes_outlive_the_session(console: Console, page: Page) -> None:
     expect(page.locator("#build")).to_contain_text("Your changes are kept")
     page.reload()
     expect(page.locator("#state")).to_have_text("Unsaved changes")
-    expect(page.locator("#editor")).to_contain_text("KEPT = 1")
+    expect_code(page, "KEPT = 1")
     page.on("dialog", lambda dialog: dialog.accept())
     page.reload()
-    expect(page.locator("#editor")).to_contain_text("greeting")
+    expect_code(page, "greeting")
+
+
+def test_a_save_during_a_build_follows_it(console: Console, page: Page) -> None:
+    console.deploy("twice")
+    page.goto(f"{console.base}/functions/twice/code")
+    type_code(page, "import time\ntime.sleep(2)\ndef handle(event):\n    return 2\n")
+    page.keyboard.press("Control+s")
+    expect(page.locator("#build h2")).to_contain_text("2")
+    type_code(page, "def handle(event):\n    return 3\n")
+    page.keyboard.press("Control+s")
+    expect(page.locator("#state")).to_have_text("Will be saved after this build")
+    expect(page.locator("#toasts")).to_contain_text("Version 3 is live", timeout=30_000)
+    assert "return 3" in console.rest("GET", "functions/twice/source").json()["files"]["handler.py"]
+
+
+def test_a_new_function_whose_upload_fails_keeps_its_code(console: Console, page: Page) -> None:
+    page.goto(f"{console.base}/new")
+    page.route("**/upload", lambda route: route.fulfill(status=429, json={"error": "240 builds within an hour: try again later"}))
+    page.get_by_label("Name").fill("unlucky")
+    page.get_by_role("button", name="Create").click()
+    expect(page.locator("#build")).to_contain_text("240 builds within an hour")
+    expect(page.locator(".files")).to_contain_text("handler.py")
+    page.unroute("**/upload")
+    page.get_by_role("button", name="Save and deploy").click()
+    expect(page.locator("#toasts")).to_contain_text("Version 1 is live")
 
 
 def test_files_in_and_out(console: Console, page: Page, tmp_path: Path) -> None:
