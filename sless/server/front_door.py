@@ -22,7 +22,7 @@ _CALL = b"/fn/"
 _SLOW_PATH_FIELDS = frozenset({b"expect", b"upgrade", b"transfer-encoding", b"prefer", b"service-worker"})
 
 
-class Relay(Protocol):
+class FastRelay(Protocol):
     """The part of proxy.relay.Relay that is used here."""
 
     def pause(self) -> None: ...
@@ -49,7 +49,7 @@ class FastCall:
         self.response_complete = False
         self.more_body = True
         self.message_event = self
-        self.relay: Relay | None = None
+        self.relay: FastRelay | None = None
 
     def set(self) -> None:
         """Stands in for `message_event`, which the fast path does not await."""

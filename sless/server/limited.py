@@ -95,14 +95,14 @@ class LimitedProtocol(HttpToolsProtocol):
     def _arm_write_timer(self) -> None:
         self._disarm_write_timer()
         left_bytes = self.transport.get_write_buffer_size()
-        self._write_timer = self.loop.call_later(self.durations.write_sec, self._look_at_reader, left_bytes)
+        self._write_timer = self.loop.call_later(self.durations.write_sec, self._check_reader, left_bytes)
 
     def _disarm_write_timer(self) -> None:
         if self._write_timer is not None:
             self._write_timer.cancel()
             self._write_timer = None
 
-    def _look_at_reader(self, before_bytes: int) -> None:
+    def _check_reader(self, before_bytes: int) -> None:
         """Aborts an answer that its caller reads too slowly, since it would hold memory for hours."""
         if before_bytes - self.transport.get_write_buffer_size() < LEAST_READ_BYTES:
             self.transport.abort()
@@ -116,7 +116,7 @@ class LimitedProtocol(HttpToolsProtocol):
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
-            self._go_on_without_upgrade(data[upgrade.args[0] :])
+            self._continue_without_upgrade(data[upgrade.args[0] :])
         except httptools.HttpParserError as error:
             self.refuse(self._refusal or SlessError(Code.INVALID, f"malformed HTTP/1.1 request: {error}"))
         else:
@@ -171,7 +171,7 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._ignored_bytes > _MOST_IGNORED_BYTES:
             self.transport.close()
 
-    def _go_on_without_upgrade(self, rest: bytes) -> None:
+    def _continue_without_upgrade(self, rest: bytes) -> None:
         """Ignores an upgrade, which is only an offer. Parses the head again without it, as the parser would skip the body otherwise."""
         head = head_without_upgrade(self.parser.get_method(), self.url, self.parser.get_http_version(), self.headers)
         self.parser = httptools.HttpRequestParser(self)
@@ -192,9 +192,9 @@ class LimitedProtocol(HttpToolsProtocol):
         else:
             self._idle_since = self.loop.time()
             if self.timeout_keep_alive_task is None:
-                self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self._look_whether_idle)
+                self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self._check_idle)
 
-    def _look_whether_idle(self) -> None:
+    def _check_idle(self) -> None:
         self.timeout_keep_alive_task = None
         if self.transport.is_closing() or self._idle_since is None:
             return
@@ -202,7 +202,7 @@ class LimitedProtocol(HttpToolsProtocol):
         if left_sec <= 0:
             self.transport.close()
         else:
-            self.timeout_keep_alive_task = self.loop.call_later(left_sec, self._look_whether_idle)
+            self.timeout_keep_alive_task = self.loop.call_later(left_sec, self._check_idle)
 
     # --- refusals ---
 

@@ -19,7 +19,7 @@ _SWITCH_INTERVAL_SEC = 1e-4
 """How long a busy thread may keep the interpreter lock; with Python's 5 ms, one such thread makes the proxy 50 times slower."""
 _YOUNG_OBJECTS = 20_000
 """Between garbage collections. Call records live until they are written; scanning them every 700 objects is wasteful."""
-_LOOK_SEC = 0.5
+_POLL_SEC = 0.5
 _SHUTDOWN_MARGIN_SEC = 5
 """Part of the graceful time-out reserved for the steps after the last call: history, schedulers, instances."""
 
@@ -55,7 +55,7 @@ class FrontWorker(UvicornWorker):
 
     def _leave_without_master(self) -> None:
         while os.getppid() == self.ppid:
-            time.sleep(_LOOK_SEC)
+            time.sleep(_POLL_SEC)
         _log.error("the master process is gone; stopping the worker")
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(self.cfg.graceful_timeout)

@@ -23,7 +23,7 @@ from sless.builder.references import RegistryName
 from tests.conftest import ROOT
 from tests.contract.backend_harness import MemoryCode
 from tests.contract.builder_harness import LocalBuilderHarness, wheel_of
-from tests.services import lacking, unavailable
+from tests.services import skip_or_fail, unavailable
 from tests.services.registry import PASSWORD, USER, RegistryServer
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.slow]
@@ -39,7 +39,7 @@ class Buildah:
         if shutil.which("buildah") is None:
             unavailable("buildah", "buildah")
         if os.geteuid() != 0:
-            lacking("buildah by chroot works as root only")
+            skip_or_fail("buildah by chroot works as root only")
         self.folder = Path(tempfile.mkdtemp(prefix="sless-buildah-"))
         self.storage = ["--root", str(self.folder / "root"), "--runroot", str(self.folder / "run"), "--storage-driver", "vfs"]
 

@@ -259,10 +259,10 @@ def test_an_idle_connection_is_closed_after_a_while(front: Front) -> None:
         started = time.monotonic()
         client.sock.settimeout(3)
         for connection in list(front.server_state.connections):
-            front.on_loop(connection._look_whether_idle)
+            front.on_loop(connection._check_idle)
         time.sleep(0.3)
         for connection in list(front.server_state.connections):
-            front.on_loop(connection._look_whether_idle)
+            front.on_loop(connection._check_idle)
         assert client.rest() == b""
         assert time.monotonic() - started < 3
 

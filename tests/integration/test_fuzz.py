@@ -1,4 +1,4 @@
-"""Made-up input for what reads bytes of strangers: requests, archives, values. FUZZ_SECONDS each (3; `make soak`: 600), FUZZ_SEED repeats
+"""Generated input for parsers of untrusted bytes: requests, archives, values. FUZZ_SECONDS each (3; `make soak`: 600), FUZZ_SEED repeats
 one run."""
 
 import io
@@ -206,7 +206,7 @@ JSON_PIECES = (b"1e400", b"NaN", b"[" * 200, b'"\\ud800"', b"{", b"}", b"%00", b
 
 
 def test_values(dice: Dice) -> None:
-    """What parses bodies, URLs and events raises nothing but errors for users, and quickly."""
+    """Parsers of bodies, URLs and events raise only errors for users, and quickly."""
     names = sorted(SCHEMAS)
 
     def texts() -> str:

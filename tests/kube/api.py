@@ -144,10 +144,10 @@ class Api:
         return {"kind": f"{target.kind.kind}List", "apiVersion": target.kind.api_version, "metadata": metadata, "items": shown}
 
     def _watch(self, call: Call, target: Target) -> Watch:
-        takes = self._selected(call, target)
+        matches = self._selected(call, target)
         partial = "as=PartialObjectMetadata;" in call.headers.get("accept", "")
         return Watch(
-            registry=self.registry, kind=target.kind, namespace=target.namespace, query=call.query, takes=takes, metadata_only=partial
+            registry=self.registry, kind=target.kind, namespace=target.namespace, query=call.query, matches=matches, metadata_only=partial
         )  # fmt: skip
 
     # --- writing ---

@@ -16,13 +16,13 @@ USUAL_SEC = 1800
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """`query` is that of the URL; `takes` applies its selectors."""
+    """`query` is that of the URL; `matches` applies its selectors."""
 
     registry: Registry
     kind: Kind
     namespace: str
     query: dict[str, str]
-    takes: Callable[[Object], bool]
+    matches: Callable[[Object], bool]
     metadata_only: bool = False
 
     def begin(self) -> AsyncIterator[bytes]:
@@ -37,8 +37,8 @@ class Watch:
         queue: asyncio.Queue[tuple[str, Object]] = asyncio.Queue()
 
         def on(event: str, item: Object, old: Object | None) -> None:
-            if (said := self._said(event, item, old)) is not None:
-                queue.put_nowait((said, item))
+            if (shown := self._event_for(event, item, old)) is not None:
+                queue.put_nowait((shown, item))
 
         if since:
             for past in list(self.registry.events):
@@ -69,11 +69,11 @@ class Watch:
                 if self.query.get("allowWatchBookmarks") == "true":
                     yield "BOOKMARK", self._bookmark({})
 
-    def _said(self, event: str, item: Object, old: Object | None) -> str | None:
+    def _event_for(self, event: str, item: Object, old: Object | None) -> str | None:
         """The event for this watch: an object that stops matching is DELETED, one that starts to match is ADDED."""
         if item["kind"] != self.kind.kind or self.namespace not in ("", item["metadata"].get("namespace")):
             return None
-        now, before = self.takes(item), old is not None and self.takes(old)
+        now, before = self.matches(item), old is not None and self.matches(old)
         if not (now or before):
             return None
         return "DELETED" if event == "DELETED" or not now else "MODIFIED" if before else "ADDED"

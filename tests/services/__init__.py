@@ -17,10 +17,10 @@ _starter = ThreadPoolExecutor(1, "services")
 
 
 def unavailable(what: str, install: str) -> NoReturn:
-    lacking(f"{what} is not here; on Debian and Ubuntu: apt-get install {install}")
+    skip_or_fail(f"{what} is missing; on Debian and Ubuntu: apt-get install {install}")
 
 
-def lacking(text: str) -> NoReturn:
+def skip_or_fail(text: str) -> NoReturn:
     """Skips the test, or fails it if CI=true. `text` says what is missing, and why."""
     if os.environ.get("CI") == "true":
         pytest.fail(text, pytrace=False)

@@ -43,7 +43,7 @@ def free_port() -> int:
 def wait_until(check: Callable[[], bool], what: str, timeout_sec: float = 30.0) -> None:
     deadline, pause = time.monotonic() + timeout_sec, pauses()
     while not check():
-        assert time.monotonic() < deadline, f"not in {timeout_sec:.0f} s: {what}"
+        assert time.monotonic() < deadline, f"not within {timeout_sec:.0f} s: {what}"
         time.sleep(next(pause))
 
 
@@ -210,7 +210,7 @@ class Product:
     def close(self) -> None:
         if self.process is not None and not self._has_ended():
             self.end()
-        wait_until(lambda: not self.place.processes(), "nothing runs any more", 40)
+        wait_until(lambda: not self.place.processes(), "all processes have ended", 40)
         self.log_file.unlink(missing_ok=True)
 
     def tenant(self, sub: str) -> "Tenant":

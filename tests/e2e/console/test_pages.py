@@ -109,7 +109,7 @@ def test_the_rest_interface_needs_cookie_and_key(console: Console, page: Page) -
     fetched = "async ([path, key]) => (await fetch(path, {headers: key ? {'X-Sless-Console': key} : {}})).status"
     key = page.evaluate("JSON.parse(document.getElementById('page-data').textContent).key")
     assert page.evaluate(fetched, [path, key]) == 200
-    # What follows is refused, which browsers report on their console.
+    # The following requests are refused, which browsers report on their console.
     other = console.context.new_page()
     other.goto(f"{console.base}")
     assert other.evaluate(fetched, [path, ""]) == 403

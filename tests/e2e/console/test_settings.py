@@ -98,7 +98,7 @@ def test_settings_with_errors_next_to_the_fields(console: Console, page: Page) -
     expect(page.locator("#saved")).to_have_text("Saved")
     item = console.rest("GET", "functions/hello").json()
     assert (item["memory_mb"], item["env_vars"]) == (256, {"GREETING": "Hi"})
-    # Somebody else's change is not overwritten.
+    # A concurrent change is not overwritten.
     console.rest("PATCH", "functions/hello", json={"description": "theirs"})
     memory.fill("512")
     with page.expect_response(re.compile("/functions/hello$")) as refused:
