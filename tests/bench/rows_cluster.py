@@ -23,6 +23,8 @@ SANDBOX_SEC = 0.5
 TIMES, AT_ONCE, MANY = 7, 30, 500
 SETTLE_SEC, WATCHED_SEC = 20, 60
 NAMESPACE = "sless"
+LONGEST_SEC = 120
+TENANTS = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,11 +43,12 @@ def cluster(effort: Effort) -> Iterator[Row]:
             "cluster: upload to first 200, small code", statistics.median(single), 3.5, unit="s",
             detail=f"{min(single):.2f} to {max(single):.2f} s over {times} functions",
         )  # fmt: skip
-        began = time.monotonic()
         with ThreadPoolExecutor(at_once) as pool:
-            together = sorted(pool.map(lambda number: _upload_to_first_200(found.client, f"burst{number}"), range(at_once)))
+            clients = [connect(found.server, found.folder, f"tenant{number}") for number in range(TENANTS)]
+            began = time.monotonic()
+            together = sorted(pool.map(lambda number: _upload_to_first_200(clients[number % TENANTS], f"burst{number}"), range(at_once)))
         yield at_most(
-            f"cluster: {at_once} uploads at once, until the last function answers", time.monotonic() - began, 30, unit="s",
+            f"cluster: {at_once} uploads at once by {TENANTS} tenants, until the last answers", time.monotonic() - began, 30, unit="s",
             detail=f"first {together[0]:.1f} s, median {statistics.median(together):.1f} s",
         )  # fmt: skip
         _add_functions(found.client, many)
@@ -62,6 +65,7 @@ def _server() -> Iterator[Cluster]:
             "SLESS_AUTH_MODE": "local", "SLESS_INTERNAL_URL": "http://sless.sless.svc:9090", "SLESS_REGISTRY_HOST": "registry.test",
             "SLESS_LIMIT_FUNCTIONS": "2000", "SLESS_LIMIT_TRIGGERS": "2000", "SLESS_LIMIT_BUILDS_PER_HOUR": "10000",
             "SLESS_LIMIT_INSTANCES": "2000", "SLESS_LIMIT_MEMORY_MB": "1000000", "SLESS_TENANT_MEMORY": "64Gi",
+            "SLESS_TENANT_CPU": "500", "SLESS_TENANT_PODS": "600",
         }  # fmt: skip
         with sless_server(folder, **settings) as server:
             yield Cluster(kube=kube, server=server, client=connect(server, folder), folder=folder)
@@ -73,7 +77,10 @@ def _upload_to_first_200(client: Client, name: str) -> float:
     url = client.functions.get(name)["url"]
     began = time.monotonic()
     client.functions.upload(name, small_zip({"handler.py": f"def handle(event):\n    return {name!r}\n"}))
-    wait_until(lambda: answers(url), f"{name} answers", 180)
+    while not answers(url):
+        if time.monotonic() - began > LONGEST_SEC:
+            raise TimeoutError(f"{name} does not answer: {client.functions.get(name)}")
+        time.sleep(0.1)  # 30 clients that poll faster would be measured instead
     return time.monotonic() - began
 
 
