@@ -1,6 +1,7 @@
 """Create, edit, save, watch the build, run, read the log, roll back: a user's way through the console."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -23,10 +24,10 @@ def type_code(page: Page, text: str) -> None:
 
 def expect_code(page: Page, text: str) -> None:
     """In the editor, whichever it is."""
-    page.wait_for_function(
-        "text => (document.querySelector('#editor textarea')?.value ?? document.querySelector('#editor').textContent).includes(text)",
-        arg=text,
-    )
+    if page.locator("#code[data-editor]").count():
+        expect(page.locator("#editor")).to_contain_text(text)
+    else:
+        expect(page.locator("#editor textarea")).to_have_value(re.compile(re.escape(text)))
 
 
 def test_from_nothing_to_a_version_and_back(console: Console, page: Page) -> None:
