@@ -122,7 +122,7 @@ class RealBuilderHarness(LocalBuilderHarness):
         return status.artifact.startswith("configmap:")
 
     def deps_of(self, spec: BuildSpec, status: BuildStatus) -> Path:
-        pytest.skip("the image is in the cluster's registry; that its code can be imported was seen")
+        pytest.skip("the image is in the cluster's registry; the build has imported its code")
 
     code_of = deps_of
 
