@@ -1,8 +1,8 @@
 """A namespace's list as a stream of changes, for open consoles.
 
-One reader serves all streams: it reads each followed namespace once for all of its followers, then pauses for ten times as long as the read
-took. A namespace whose streams were sent much is read less often. So open consoles take at most a tenth of one thread and a small part of
-the event loop, however many there are; with very many of them, changes arrive later.
+One reader serves all streams: it reads each followed namespace once for all of its followers, then pauses for ten times the processor time
+that the read took. A namespace whose streams were sent much is read less often. So open consoles take at most a tenth of one thread and a
+small part of the event loop, however many there are; with very many of them, changes arrive later.
 """
 
 import asyncio
@@ -23,6 +23,7 @@ MOST_FOLLOWERS = 2000
 PERIOD_SEC = 1.0
 """Minimum time between two reads of a namespace."""
 REST_SHARE = 10
+"""A pause, in times of the processor time of the read before. The time on the clock would also count other work of a busy machine."""
 SENT_BYTES_PER_SEC = 4 * 2**20
 """Bytes sent to all streams of a namespace: with 200 consoles and 200 busy functions, each read results in 30 MB."""
 CHECK_SEC = 15.0
@@ -116,24 +117,34 @@ class Overviews:
                 await asyncio.sleep(min(wait_sec, 0.1))  # a new namespace must not wait for the others
                 continue
             watched.read_at = time.monotonic()
-            await self._update(namespace, watched)
-            rest_sec = (time.monotonic() - watched.read_at) * REST_SHARE
+            processor_sec = await self._update(namespace, watched)
+            read_sec = time.monotonic() - watched.read_at
             watched.read_at += watched.sent_bytes / SENT_BYTES_PER_SEC  # only this namespace waits for what it has sent
-            await asyncio.sleep(rest_sec)
+            await asyncio.sleep(max(processor_sec * REST_SHARE, read_sec))  # never ask a slow database without a pause
 
-    async def _update(self, namespace: str, watched: _Watched) -> None:
+    async def _update(self, namespace: str, watched: _Watched) -> float:
+        """Returns the processor time of the read in seconds. A failed read leaves what the followers have; the next one may succeed."""
         watched.sent_bytes = 0
         try:
-            items = await asyncio.get_running_loop().run_in_executor(self._threads, self._read, namespace)
+            items, processor_sec = await asyncio.get_running_loop().run_in_executor(self._threads, self._timed_read, namespace)
         except SlessError as error:
             _log.warning("cannot read the list of %s for open consoles: %s", namespace, error.message)
-            return
+            return 0.0
+        except Exception:
+            _log.exception("cannot read the list of %s for open consoles", namespace)
+            return 0.0
         if watched.items is None or items != watched.items:
             data = _changes(watched.items or {}, items)
             for follower in watched.followers:
                 follower.put(data)
             watched.sent_bytes = len(data) * len(watched.followers)
         watched.items = items
+        return processor_sec
+
+    def _timed_read(self, namespace: str) -> tuple[dict[str, str], float]:
+        started = time.thread_time()
+        items = self._read(namespace)
+        return items, time.thread_time() - started
 
     def close(self) -> None:
         self._threads.shutdown(wait=False)

@@ -55,7 +55,7 @@ def test_triggers_and_asynchronous_calls(server, tmp_path):
     shown = run_block(block_after("Asynchronous calls"), server, tmp_path)
     assert '{"report": 2026, "trigger": "invoke"}' in shown
     assert re.search(r"^\S+Z  dead +500 .* invoke +1 +1 +i[0-9a-f]{20}$", shown, re.MULTILINE)
-    assert re.search("^Invocation i[0-9a-f]{20} is queued$", shown, re.MULTILINE)
+    assert re.search("^Invocation i[0-9a-f]{20} is (queued|running)$", shown, re.MULTILINE), "what a retry prints"
     assert re.search("^[0-9a-f]{64}$", shown, re.MULTILINE), "the key of the callbacks"
 
 

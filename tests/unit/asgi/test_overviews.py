@@ -120,19 +120,53 @@ async def test_many_consoles_cost_one_reader() -> None:
     assert source.reads <= 2 + (time.monotonic() - started_at) / overviews.PERIOD_SEC
 
 
-async def test_the_reader_pauses_ten_times_as_long_as_it_reads() -> None:
+async def test_the_reader_pauses_ten_times_as_long_as_it_computes() -> None:
     source = Source()
-    slow = 0.15
+    busy_sec = 0.15
 
     def read(namespace: str) -> dict[str, str]:
-        time.sleep(slow)
+        until = time.thread_time() + busy_sec
+        while time.thread_time() < until:
+            pass
         return Source.read(source, namespace)
 
     source.read = read  # type: ignore[method-assign]
     async with following(source) as ((client,), _, _):
         await client.until(1)
-        await asyncio.sleep(slow * overviews.REST_SHARE * 0.8)
+        await asyncio.sleep(busy_sec * overviews.REST_SHARE * 0.8)
         assert source.reads == 1
+
+
+async def test_a_read_that_waits_delays_changes_little() -> None:
+    """On a busy machine a read of a few milliseconds may take seconds by the clock."""
+    source = Source()
+    waits_sec = 0.6
+
+    def read(namespace: str) -> dict[str, str]:
+        time.sleep(waits_sec)
+        return Source.read(source, namespace)
+
+    source.read = read  # type: ignore[method-assign]
+    async with following(source) as ((client,), _, _):
+        await client.until(1)
+        source.items["function/c"] = '{"name": "c"}'
+        async with asyncio.timeout(waits_sec * overviews.REST_SHARE / 2):
+            assert (await client.until(2))[1] == ("items", [{"name": "c"}])
+
+
+@pytest.mark.parametrize("error", [SlessError(Code.UNAVAILABLE, "the database is away"), RuntimeError("unexpected")])
+async def test_a_failed_read_does_not_end_the_updates(error: Exception) -> None:
+    source = Source()
+
+    def read(namespace: str) -> dict[str, str]:
+        source.reads += 1
+        if source.reads == 1:
+            raise error
+        return dict(source.items)
+
+    source.read = read  # type: ignore[method-assign]
+    async with following(source) as ((client,), _, _):
+        assert (await client.until(1))[0] == ("items", [{"name": "a"}, {"name": "b"}])
 
 
 async def test_the_reader_pauses_after_sending_much() -> None:
