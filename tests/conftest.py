@@ -126,6 +126,13 @@ def _logs_of(used: Iterable[Any]) -> set[Path]:
     return {item.log_file for item in held if isinstance(item, Product) and item.log_file.exists()}
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Shows why a test that then passed had to run again (`--reruns`, see CONTRIBUTING): it is a fault to fix."""
+    for report in terminalreporter.stats.get("rerun", []):
+        terminalreporter.section(f"failed, then ran again: {report.nodeid}")
+        terminalreporter.write_line(report.longreprtext[-LOG_CHARACTERS:])
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _own_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Hides the developer's settings and data folder from tests."""
