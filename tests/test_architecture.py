@@ -17,9 +17,9 @@ ROOT = Path(__file__).resolve().parent.parent
 BLIND_EXCEPTS: dict[str, str] = {
     "sless/store/signals.py:Signals._run": "top of the listening thread; the driver raises many kinds, and loops also poll",
     "sless/app/lifecycle.py:run_steps": "a step that fails must not skip the others",
-    "sless/asgi/overviews.py:_update": "a failed read must not end the updates of all open pages",
     "sless/asgi/application.py:Application._http": "edge of a request: becomes a 500 with a request id, logged",
     "sless/asgi/application.py:Application._lifespan": "edge of start and stop: reported to the server, which ends",
+    "sless/asgi/overviews.py:Overviews._update": "body of the loop: a failed read must not end the updates of all open pages, logged",
     "sless/backend/kubernetes/observer.py:Observer._observe": "body of the loop: a failed observation changes nothing, logged",
     "sless/backend/kubernetes/run_log.py:RunLogs._conclude": "top of a pool thread: the run ends with a message, logged",
     "sless/backend/kubernetes/runs.py:KubernetesRuns._end": "a listener's mistake must not keep the others from being notified",
