@@ -6,12 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
 from tests.services import unavailable
 
 SHOTS = Path(__file__).resolve().parents[1] / "e2e" / "shots"
 """Screenshots for people to look at; ignored by git."""
+
+WAIT_MS = 30_000
+"""How long pages may take on a loaded machine; Playwright's own 5 s are too short there."""
+expect.set_options(timeout=WAIT_MS)
 
 FIRST_PAINT = """() => new Promise((resolve) => new PerformanceObserver((list) => {
   for (const paint of list.getEntriesByName('first-contentful-paint')) resolve(paint.startTime);

@@ -7,7 +7,7 @@ import requests
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.e2e.conftest import Place, RunningServer, tenant_of, wait_until
-from tests.services.browser import chromium, errors_of
+from tests.services.browser import WAIT_MS, chromium, errors_of
 
 HANDLER = "def handle(event):\n    print('greeting', event)\n    return {'hello': event.get('name', 'you')}\n"
 
@@ -52,7 +52,7 @@ def console(running_server: tuple[Place, str], browser: Browser) -> Iterator[Con
 
 def signed_in(browser: Browser, server: RunningServer, **options: object) -> BrowserContext:
     context = browser.new_context(reduced_motion="reduce", **options)  # type: ignore[arg-type]
-    context.set_default_timeout(10_000)
+    context.set_default_timeout(WAIT_MS)
     page = context.new_page()
     page.goto(f"{server.url}/funcs?token={server.token}")
     expect(page).to_have_url(f"{server.url}/funcs/{server.namespace}")

@@ -15,6 +15,7 @@ from tests.contract.rest_harness import Rest
 from tests.proxykit.fakes import revision_of, route_of
 from tests.proxykit.server import Front
 from tests.proxykit.upstream import Peer, Upstream, logs_or
+from tests.services.browser import WAIT_MS
 
 pytestmark = [pytest.mark.xdist_group("console"), pytest.mark.slow]
 MARK = "victims-function"
@@ -123,7 +124,7 @@ def stage(request: pytest.FixtureRequest, rest: Rest, browser: Browser) -> Itera
         script = ATTACK % tuple(map(json.dumps, (console, f"/funcs/{rest.namespace}", evil, MARK)))
         served["page"] = f"<!doctype html><title>f</title><body><script>{script}</script>".encode()
         context = browser.new_context()
-        context.set_default_timeout(15_000)
+        context.set_default_timeout(WAIT_MS)
         page = context.new_page()
         page.goto(f"{console}/funcs?token={token}")
         assert MARK in page.content(), "the user is signed in"

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.xdist_group("console"), pytest.mark.slow]
 
 FIRST_PAINT_MS = 300
 PAGE_BYTES = 150 * 1024
-TRIES = 5
+TRIES = 15
 TYPE = """(texts) => {
   const field = document.getElementById('query');
   const replaceState = history.replaceState;

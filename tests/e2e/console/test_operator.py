@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.e2e.conftest import wait_until
 from tests.e2e.console.conftest import Console
-from tests.services.browser import errors_of, shoot
+from tests.services.browser import WAIT_MS, errors_of, shoot
 from tests.services.command_line import run_command
 
 pytestmark = [pytest.mark.xdist_group("console"), pytest.mark.slow]
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.xdist_group("console"), pytest.mark.slow]
 @pytest.fixture(scope="module")
 def operator_context(console: Console, browser: Browser) -> Iterator[BrowserContext]:
     context = browser.new_context(viewport={"width": 1440, "height": 900}, locale="en-GB")
-    context.set_default_timeout(10_000)
+    context.set_default_timeout(WAIT_MS)
     token = run_command(("token", "--sub", "operator@example.com"), console.server.place.environ).stdout.strip()
     page = context.new_page()
     page.goto(f"{console.server.url}/funcs?token={token}")
