@@ -85,7 +85,7 @@ def decoded_of(raw: bytes) -> str:
 
 
 def text_of(raw: bytes) -> str:
-    """A requirements file without byte order mark, CRLF, comments and blank lines."""
+    """A requirements file without byte order mark, CRLF, comments, blank lines, and space around lines."""
     lines = (re.sub(r"(^|\s)#.*$", "", line).strip() for line in decoded_of(raw).splitlines())
     return "\n".join(line for line in lines if line)
 
@@ -126,7 +126,7 @@ def _of_requirements(code_dir: Path, spec: BuildSpec) -> Installation | None:
     text = text_of(path.read_bytes()) if path.is_file() else ""
     if not text:
         return None
-    lines = re.sub(r"\s*\\\n\s*", " ", text).splitlines()
+    lines = text.replace("\\\n", " ").splitlines()
     needs_code = not all(map(_is_from_index, lines)) or _names_files(code_dir, spec.build_env)
     return Installation(tool=Tool.PIP, key=_key_of(spec, [text], needs_code), file=REQUIREMENTS, needs_code=needs_code)
 

@@ -33,8 +33,8 @@ _OWN = frozenset({"linux", "unix", "gc", "amd64", "arm64"})
 """Both architectures on which sless runs, so that a file for one of them is not reported."""
 _LANGUAGE = 23
 _CONSTRAINT = re.compile(r"^//go:build\s+(.+)$", re.MULTILINE)
-_CODE = re.compile(r"^\s*package\s", re.MULTILINE)
-_IMPORTS_C = re.compile(r"^import\s+\"C\"|^\s+\"C\"\s*$", re.MULTILINE)
+_CODE = re.compile(r"^[ \t]*package\s", re.MULTILINE)
+_IMPORTS_C = re.compile(r"^import\s+\"C\"|^[ \t]+\"C\"\s*$", re.MULTILINE)
 _TOKEN = re.compile(r"\s*(&&|\|\||!|\(|\)|[\w.]+)")
 _SHOWN = 10
 

@@ -16,11 +16,11 @@ _RUNTIME_PARTS = ("", "early")
 EARLY_FILE = "sless_early.go"
 _LEAST_LANGUAGE = (1, 18)
 _PACKAGE = re.compile(r"^[ \t\ufeff]*package[ \t]+(\w+)", re.MULTILINE)
-_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
-_LEFT_OUT = re.compile(r"^//\s*(go:build|\+build)\s+(.*\s)?ignore\b", re.MULTILINE)
+_COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)|//[^\n]*", re.DOTALL)
+_LEFT_OUT = re.compile(r"^//[ \t]*(go:build|\+build)[ \t](.*[ \t])?ignore\b", re.MULTILINE)
 _FUNCTION = re.compile(r"^func[ \t]+([A-Z]\w*)[ \t]*[\[(]", re.MULTILINE)
-_MODULE = re.compile(r"^\s*module\s+[\"`]?([^\s\"`]+)", re.MULTILINE)
-_LANGUAGE = re.compile(r"^\s*go\s+(\d+)\.(\d+)(?:\S*)\s*$", re.MULTILINE)
+_MODULE = re.compile(r"^[ \t]*module[ \t]+[\"`]?([^\s\"`]+)", re.MULTILINE)
+_LANGUAGE = re.compile(r"^[ \t]*go[ \t]+(\d+)\.(\d+)(?!\d)\S*\s*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
