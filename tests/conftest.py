@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from sless.builder.failures import BuildFailed
 from sless.builder.go_toolchain import Toolchain, find_toolchain
-from sless.builder.work import BuildFailed
 from tests.conformance.go_programs import go_program
 from tests.kube.cluster import _kube_server, kube_cluster  # noqa: F401 - fixtures
 from tests.services import unavailable

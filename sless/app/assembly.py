@@ -14,7 +14,7 @@ from sless.app.database import holder_of, open_encrypted
 from sless.app.lifecycle import Later, run_steps
 from sless.asgi import Application, ApplicationParts
 from sless.backend import make_local_backend
-from sless.builder import make_local_builder
+from sless.builder.local import make_local_builder
 from sless.code import open_code_store
 from sless.code.contexts import FolderContextStore, open_context_store
 from sless.config import Settings

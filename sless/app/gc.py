@@ -16,7 +16,7 @@ from pathlib import Path
 
 from sless import clock, ids
 from sless.app.database import open_encrypted
-from sless.builder import make_local_builder
+from sless.builder.local import make_local_builder
 from sless.code import open_code_store
 from sless.code.contexts import open_context_store
 from sless.code.folder import FolderCodeStore, is_owned

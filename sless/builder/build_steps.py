@@ -10,13 +10,13 @@ from sless.builder.builder_fit import BuilderFit
 from sless.builder.builder_job import ARTIFACT, FETCHER, STEPS, BuildJob, env_secret_of, job_of
 from sless.builder.builder_namespace import PULL_SECRET, PUSH_SECRET, namespace_manifests, secret_copy_manifest
 from sless.builder.check_job import CheckJob, check_job_of, check_secret_of
-from sless.builder.failures import import_message_of
+from sless.builder.failures import BuildFailed, import_message_of
 from sless.builder.image_log import is_final, message_of
 from sless.builder.job_watch import End, JobRef, JobWatch
 from sless.builder.packing import Context, packed
 from sless.builder.references import Reference, repository_of, tag_of
 from sless.builder.registry import Harbor, Registry
-from sless.builder.work import BuildFailed, Work
+from sless.builder.work import Work
 from sless.domain.ports import BuildSpec, CodeStore, ContextStore
 from sless.kube import Exists, Kube
 from sless.kube.code_map import MAX_ARCHIVE_BYTES, code_map_manifest

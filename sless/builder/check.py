@@ -4,8 +4,8 @@ import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sless.builder.failures import import_message_of
-from sless.builder.work import BuildFailed, Command, Work
+from sless.builder.failures import BuildFailed, import_message_of
+from sless.builder.work import Command, Work
 from sless.domain.exits import exit_words_of
 from sless.domain.ports import BuildSpec
 from sless.host.material import Unpacked

@@ -1,7 +1,6 @@
-"""The child process that packs a build context: `main` reads one JSON order from stdin and writes one JSON object to stdout.
-
-A child process, because unzipping and packing hold the interpreter lock for longer than calls may wait. It imports only the standard
-library and a few of our own modules.
+"""Packs a build context. As a child process, because unzipping and packing much code hold the interpreter lock for longer than calls may
+wait: `main` reads one JSON order from stdin and writes one JSON object to stdout. It imports only the standard library and a few of our own
+modules.
 """
 
 import hashlib
@@ -24,12 +23,12 @@ from sless.builder.dependencies import (
     find_installation,
     unread_notes_of,
 )
+from sless.builder.failures import BuildFailed
 from sless.builder.go_constraints import left_out_notes_of
 from sless.builder.go_sources import prepare
-from sless.builder.work import BuildFailed
+from sless.domain.building import BuildSpec
 from sless.domain.code_archive import archive_of
 from sless.domain.model import Kind
-from sless.domain.ports import BuildSpec
 from sless.domain.runtimes import RUNTIMES
 from sless.host import unzip
 
@@ -52,12 +51,15 @@ class Order:
 
 
 def main() -> None:
-    order = Order(**json.load(sys.stdin))
+    json.dump(answer_of(Order(**json.load(sys.stdin))), sys.stdout)
+
+
+def answer_of(order: Order) -> dict[str, Any]:
+    """See `make_context`; `failed`, a message for the user, if the build cannot succeed."""
     try:
-        answer = make_context(order)
+        return make_context(order)
     except (BuildFailed, WrongManifest) as error:
-        answer = {"failed": str(error)}
-    json.dump(answer, sys.stdout)
+        return {"failed": str(error)}
 
 
 def make_context(order: Order) -> dict[str, Any]:

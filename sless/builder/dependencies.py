@@ -10,7 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from sless.domain.ports import BuildSpec
+from sless.domain.building import BuildSpec
 from sless.domain.runtimes import RUNTIMES
 
 REQUIREMENTS = "requirements.txt"
@@ -116,7 +116,7 @@ def _lists_packages(path: Path) -> bool:
         return True
     try:
         project = tomllib.loads(path.read_text(errors="replace")).get("project")
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         return False
     return isinstance(project, dict) and bool(project.get("dependencies"))
 
@@ -192,7 +192,7 @@ def _key_of(spec: BuildSpec, parts: list[str], needs_code: bool) -> str:
 def _read_package(path: Path) -> dict[str, Any]:
     try:
         package = json.loads(path.read_text(encoding="utf-8-sig"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise WrongManifest(f"{PACKAGE} is not valid JSON: {error}") from error
     if not isinstance(package, dict):
         raise WrongManifest(f"{PACKAGE}: expected a JSON object, found {type(package).__name__}")

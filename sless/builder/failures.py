@@ -38,6 +38,10 @@ _NPM_USAGE = re.compile(r"npm error (Clean install a project|Usage:)$")
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
 
 
+class BuildFailed(Exception):
+    """The text becomes the message of the version."""
+
+
 def find_culprit(lines: Iterable[str]) -> str | None:
     """The requirement that pip or npm could not install, as the tool prints it."""
     for line in lines:

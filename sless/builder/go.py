@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sless import assets
+from sless.builder.failures import BuildFailed
 from sless.builder.go_again import GoAgain
 from sless.builder.go_compilation import Compilation, GoSource, lower_priority, make_compilation
 from sless.builder.go_constraints import left_out_notes_of
 from sless.builder.go_sources import MAIN_FOLDER
 from sless.builder.go_toolchain import Toolchain, find_toolchain, go_environment_of, tags_of
-from sless.builder.work import BuildFailed, Command, Work
+from sless.builder.work import Command, Work
 from sless.domain.ports import BuildSpec
 from sless.host.material import PROGRAM, Material
 from sless.host.process import Processes

@@ -24,10 +24,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from sless.builder.failures import BuildFailed
 from sless.builder.go_compilation import Compilation, make_compilation
 from sless.builder.go_recipe import Recipe, ReplayFolders, find_recipe, steps_of
 from sless.builder.go_sources import EARLY_FILE, head_of
-from sless.builder.work import BuildCancelled, BuildFailed, Command, Work
+from sless.builder.work import BuildCancelled, Command, Work
 from sless.domain.ports import BuildSpec
 from sless.host.material import PROGRAM
 from sless.host.process import Processes

@@ -6,7 +6,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from sless.builder.work import BuildFailed
+from sless.builder.failures import BuildFailed
 
 RUNTIME_MODULE = "sless.internal/runtime"
 MAIN_FOLDER = "sless_entry_main"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sless import config
-from sless.builder.work import BuildFailed
+from sless.builder.failures import BuildFailed
 from sless.host.rundir import Home
 
 LEAST_VERSION = (1, 23)

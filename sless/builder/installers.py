@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sless import config
 from sless.builder.dependencies import Tool
-from sless.builder.work import BuildFailed
+from sless.builder.failures import BuildFailed
 from sless.host.program import node_path
 from sless.host.rundir import Home
 

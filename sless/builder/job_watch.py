@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from sless.builder.failures import plain_of
+from sless.builder.failures import BuildFailed, plain_of
 from sless.builder.job_words import Ended, find_condition, find_ended, find_trouble, has_begun, is_evicted
-from sless.builder.work import BuildCancelled, BuildFailed, Work
+from sless.builder.work import BuildCancelled, Work
 from sless.kube import Kube, KubeError, Unavailable
 from sless.kube.log_tail import LogTail
 from sless.kube.names import BUILD, INSTALLATION

@@ -9,9 +9,10 @@ from sless import clock
 from sless.builder.build_steps import Steps
 from sless.builder.builder_fit import builder_fit_of
 from sless.builder.builder_namespace import docker_config_of
+from sless.builder.failures import BuildFailed
 from sless.builder.references import find_reference
 from sless.builder.registry import DeletionNotAllowed, RegistryFailed, make_harbor, make_registry
-from sless.builder.work import BuildCancelled, BuildFailed, Work
+from sless.builder.work import BuildCancelled, Work
 from sless.builder.works import Works
 from sless.config import Settings
 from sless.domain.durations import Durations

@@ -18,11 +18,11 @@ from sless.builder.dependencies import (
     find_installation,
     unread_notes_of,
 )
-from sless.builder.failures import install_message_of
+from sless.builder.failures import BuildFailed, install_message_of
 from sless.builder.go import GoCompiler
 from sless.builder.go_again import GoAgain
 from sless.builder.installers import command_of, installer_environment_of, own_caches_of, reads_of
-from sless.builder.work import BuildCancelled, BuildFailed, Command, Work
+from sless.builder.work import BuildCancelled, Command, Work
 from sless.builder.works import Works
 from sless.config import Settings
 from sless.domain.durations import Durations

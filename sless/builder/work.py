@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sless.builder.failures import TAIL_LINES, masking_of, plain_of
+from sless.builder.failures import TAIL_LINES, BuildFailed, masking_of, plain_of
 from sless.domain.ports import BuildSpec, BuildStatus
 from sless.host.process import Child, Launch, Processes
 from sless.host.sandbox import Access
@@ -21,10 +21,6 @@ _MAX_TAIL_CHARS = 2_000
 """Limit of a line in a message; the log has the whole line."""
 _TERM_SEC = 2.0
 _POLL_SEC = 0.1
-
-
-class BuildFailed(Exception):
-    """The text becomes the message of the version."""
 
 
 class BuildCancelled(Exception):

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Protocol
 
 from sless.backend import LocalBackend
-from sless.builder import LocalBuilder
 from sless.builder.dependencies import WrongManifest
 from sless.builder.failures import import_message_of
-from sless.builder.local import find_artifact, is_compiled
+from sless.builder.local import LocalBuilder, find_artifact, is_compiled
 from sless.client.packing import PackingError, pack_folder
 from sless.dev.folder import FolderCode, Watcher
 from sless.dev.routes import EndedCalls, OneRoute

@@ -13,8 +13,7 @@ from wsgiref.types import StartResponse, WSGIEnvironment
 
 from sless.asgi import Application, ApplicationParts, Follower, FollowRequest
 from sless.backend import LocalBackend, make_local_backend
-from sless.builder import LocalBuilder, make_local_builder
-from sless.builder.local import is_compiled
+from sless.builder.local import LocalBuilder, is_compiled, make_local_builder
 from sless.config import Settings
 from sless.dev.folder import FolderCode
 from sless.dev.reloads import ReloadParts, Reloads, Screen

@@ -16,17 +16,21 @@ Decisions:
 - Verdicts of the model are stored by content hash, model and prompt version; an operator can allow one content hash.
 """
 
-from sless.config import Settings
-from sless.domain.ports import Validator, VerdictStore
-from sless.errors import ConfigError
-from sless.validators.chain import REQUIRE, Chain, ChainLink, SyntaxValidator
-from sless.validators.rules import RulesValidator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sless.config import Settings
+    from sless.domain.ports import Validator, VerdictStore
 
 __all__ = ["make_validator"]
 
 
-def make_validator(settings: Settings, verdicts: VerdictStore) -> Validator:
-    """Raises ConfigError."""
+def make_validator(settings: "Settings", verdicts: "VerdictStore") -> "Validator":
+    """Raises ConfigError. Imports lazily, since the child process of the rules, which starts with each upload, needs none of it."""
+    from sless.errors import ConfigError
+    from sless.validators.chain import REQUIRE, Chain, ChainLink, SyntaxValidator
+    from sless.validators.rules import RulesValidator
+
     links = [ChainLink(SyntaxValidator(), REQUIRE)]
     if settings.rules_mode != "off":
         links.append(ChainLink(RulesValidator(blocks=settings.rules_mode == "block"), settings.rules_mode))

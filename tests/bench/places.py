@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from sless.builder.failures import BuildFailed
 from sless.builder.go_toolchain import find_toolchain
-from sless.builder.work import BuildFailed
 from tests.conformance.go_programs import go_program
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,10 +12,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from sless.builder.failures import BuildFailed
 from sless.builder.go import failure_of
 from sless.builder.go_compilation import GoSource, make_compilation
 from sless.builder.go_toolchain import find_toolchain, go_environment_of
-from sless.builder.work import BuildFailed
 from sless.host.material import PROGRAM
 from sless.host.rundir import Home
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from sless.builder.work import BuildFailed
+from sless.builder.failures import BuildFailed
 from sless.domain.event import result_of
 from tests.conformance.go_programs import GO, go_entrypoint_of, go_program, require_go
 from tests.services import unavailable

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sless.builder.work import BuildFailed
+from sless.builder.failures import BuildFailed
 from tests.conformance.go_programs import GO
 from tests.conformance.harness import RuntimeProcess, command_of, request_bytes, require_runtime, run_once, running, wait_until
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sless.builder import make_local_builder
+from sless.builder.local import make_local_builder
 from sless.config import Settings
 from sless.domain.durations import Durations
 from sless.domain.model import Kind

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import resource
 import shlex
 import subprocess
 import tarfile
@@ -11,8 +12,8 @@ import pytest
 
 from sless.builder.context import ImageRecipe, build_args_of, dockerfile_of, env_file_of
 from sless.builder.dependencies import Tool
-from sless.builder.packing import packed
-from sless.builder.work import BuildFailed
+from sless.builder.failures import BuildFailed
+from sless.builder.packing import SMALL_BYTES, SMALL_FILES, packed
 from tests.contract.backend_harness import MemoryCode
 from tests.contract.builder_harness import LocalBuilderHarness
 
@@ -105,6 +106,29 @@ def test_equal_uploads_give_equal_contexts():
         with pack({**HELLO, "requirements.txt": "six\n"}) as context:
             digests.add(context.sha256)
     assert len(digests) == 1
+
+
+def children() -> int:
+    """Grows when a child process of this one has ended."""
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt
+
+
+def test_only_much_code_is_packed_by_a_child_process():
+    before = children()
+    with pack(HELLO, small_bytes=700 * 1024) as context:
+        assert (context.form, children()) == ("code", before)
+    for files in ({**HELLO, "data": "x" * SMALL_BYTES}, {**HELLO, **{f"{n}.py": "" for n in range(SMALL_FILES)}}):
+        before = children()
+        with pack(files, small_bytes=700 * 1024) as context:
+            assert context.form == "code"
+            assert children() > before
+
+
+@pytest.mark.parametrize("more", [{}, {f"{n}.js": "" for n in range(SMALL_FILES)}], ids=["small", "large"])
+def test_a_manifest_that_is_nested_too_deeply_is_reported_to_the_user(more):
+    files = {**HELLO, "package.json": '{"a": ' + "[" * 100_000, **more}
+    with pytest.raises(BuildFailed, match=r"package\.json is not valid JSON: maximum recursion depth"), pack(files, runtime="nodejs20"):
+        pass
 
 
 def test_small_code_without_dependencies_is_not_built():

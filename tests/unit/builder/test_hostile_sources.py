@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from sless.builder.dependencies import find_installation
+from sless.builder.failures import BuildFailed
 from sless.builder.go_constraints import left_out_reason_of
 from sless.builder.go_sources import find_package_name, mod_with_runtime, module_path_of, package_sources_of
-from sless.builder.work import BuildFailed
 from tests.unit.builder.test_dependencies import spec
 
 SIZE = 100_000
