@@ -46,6 +46,7 @@ BLIND_EXCEPTS: dict[str, str] = {
     "sless/proxy/accepting.py:Acceptor._try": "a batch's failure is raised in each call that waits for it",
     "sless/store/history_process.py:HistoryWriter._write_part": "loop's edge: refused rows must not block the rest, logged",
     "sless/terraform/servicer.py:_answer": "edge of a call of the plugin protocol: becomes a diagnostic",
+    "sless/children.py:_run_forked": "top of a process: it ends and never returns into the copied stack, traceback printed",
     "sless/server/cycle.py:Cycle.run_asgi": "edge of a connection: it is closed, logged",
 }
 

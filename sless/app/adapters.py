@@ -9,7 +9,7 @@ from wsgiref.types import WSGIApplication
 from sless import ids
 from sless.app.database import database_url_of
 from sless.asgi.overviews import ReadOverview
-from sless.children import command_of
+from sless.children import command_of, fork_child
 from sless.config import Settings, passed_on
 from sless.domain.durations import Durations
 from sless.domain.limits import defaults_of, limits_of
@@ -26,7 +26,7 @@ from sless.reconcile.loop import Loop
 from sless.reconcile.runs import RunsLoopLimits
 from sless.reconcile.scaler import Scaler
 from sless.reconcile.tenant_use import TenantUseLoop
-from sless.store import Store
+from sless.store import Store, history_process
 from sless.tokens import TokenVerifier
 from sless.usecases import Usecases
 
@@ -115,5 +115,7 @@ _PASSED_ON = ("HOME", "LANG", "LC_*", "LD_LIBRARY_PATH", "PG*", "SSL_*", "TMPDIR
 
 
 def history_link(settings: Settings, holder: str) -> MakeLink:
+    """Call this before anything starts a thread, because it forks this process if it can."""
     order = {"database_url": database_url_of(settings), "holder": holder, "session": ids.new_id(), "log_level": settings.log_level}
-    return link_to_child(command_of("sless.store.history_process"), json.dumps(order).encode(), passed_on(_PASSED_ON))
+    command = command_of(history_process.__name__)
+    return link_to_child(command, json.dumps(order).encode(), passed_on(_PASSED_ON), fork_child(history_process.main))

@@ -72,6 +72,7 @@ class Assembly:
         self.settings = settings
         self.durations = durations
         self.holder = holder_of(settings.data_dir)
+        history = history_link(settings, self.holder)  # first, because it forks
         self.store = open_encrypted(settings, holder=self.holder)
         self.code: CodeStore = open_code_store(settings)
         self.material = Material(settings.data_dir, self.code)
@@ -86,7 +87,7 @@ class Assembly:
             settings,
             PlaneParts(
                 routes=self.store.routes,
-                history=history_link(settings, self.holder),
+                history=history,
                 queue=RunQueue(self.store, self.wake, defaults_of(settings)),
                 backend=self.backend,
                 demand_changed=lambda: self.demand.changed(),

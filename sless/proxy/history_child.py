@@ -1,7 +1,7 @@
 """The recorder's link to a child process that writes history (`store.history_process`).
 
 Batches go to its stdin and answers come from its stdout, as numbered messages. A child that exits is replaced; the new one gets all batches
-that were not acknowledged.
+that were not acknowledged. The first child is a fork of the server if possible; later ones, when the server has threads, are executed.
 """
 
 import fcntl
@@ -10,10 +10,11 @@ import marshal
 import os
 import select
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import IO, cast
 
+from sless.children import ForkedChild
 from sless.domain.call_sums import Outcomes
 from sless.domain.durations import backoff_sec
 from sless.domain.history_batch import message_of, take_messages
@@ -28,20 +29,28 @@ _WELL_SEC = 10.0
 """A child that lived this long is replaced without a pause."""
 _END_SEC = 1.0
 
+Process = subprocess.Popen[bytes] | ForkedChild
 
-def link_to_child(command: Sequence[str], order: bytes, environ: dict[str, str]) -> MakeLink:
-    """`order` is the child's first message; unlike arguments and environment variables, other processes cannot see it."""
-    return lambda sender: ChildLink(command, order, environ, sender)
+
+def link_to_child(command: Sequence[str], order: bytes, environ: dict[str, str], first: ForkedChild | None) -> MakeLink:
+    """`order` is the child's first message; unlike arguments and environment variables, other processes cannot see it. `first` is a child
+    that waits for it already."""
+    return lambda sender: ChildLink(lambda: _execute(command, environ), order, sender, first)
+
+
+def _execute(command: Sequence[str], environ: dict[str, str]) -> "subprocess.Popen[bytes]":
+    # In a process group of its own, because a terminal's signals should only reach the server, which then ends this process.
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environ, process_group=0)
 
 
 class ChildLink:
     """recorder.HistoryLink."""
 
-    def __init__(self, command: Sequence[str], order: bytes, environ: dict[str, str], sender: Sender) -> None:
-        self._command = command
+    def __init__(self, execute: Callable[[], Process], order: bytes, sender: Sender, first: ForkedChild | None) -> None:
+        self._execute = execute
         self._order = order
-        self._environ = environ
         self._sender = sender
+        self._first = first
         self._woken, self._waker = os.pipe()
         os.set_blocking(self._waker, False)
         self._child: _Child | None = None
@@ -76,9 +85,10 @@ class ChildLink:
         deadline = monotonic() + timeout_sec
         while self._sender.unwritten() and monotonic() < deadline:
             self.pump(min(0.1, deadline - monotonic()))
-        if self._child is not None:
-            self._child.end(max(_END_SEC, deadline - monotonic()))
-            self._child = None
+        child = self._child or (_Child(self._first) if self._first is not None else None)
+        self._child = self._first = None
+        if child is not None:
+            child.end(max(_END_SEC, deadline - monotonic()))
 
     @property
     def pid(self) -> int | None:
@@ -86,11 +96,12 @@ class ChildLink:
 
     def _start(self) -> None:
         try:
-            self._child = _Child(self._command, self._environ)
+            self._child = _Child(self._first or self._execute())
         except OSError as error:
             _log.warning("cannot start the process that writes history: %s", error)
             self._rest()
             return
+        self._first = None
         self._sender.take_back()
         self._child.queue(0, self._order)
 
@@ -132,10 +143,9 @@ class ChildLink:
 
 
 class _Child:
-    def __init__(self, command: Sequence[str], environ: dict[str, str]) -> None:
+    def __init__(self, process: Process) -> None:
         self.started = monotonic()
-        # In a process group of its own, because a terminal's signals should only reach the server, which then ends this process.
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environ, process_group=0)
+        self.process = process
         self.batches, self.answers = cast(IO[bytes], self.process.stdin).fileno(), cast(IO[bytes], self.process.stdout).fileno()
         os.set_blocking(self.batches, False)
         try:

@@ -44,9 +44,13 @@ class FrontWorker(UvicornWorker):
 
     def init_process(self) -> None:
         sys.setswitchinterval(_SWITCH_INTERVAL_SEC)
-        threading.Thread(target=self._leave_without_master, name="master watch", daemon=True).start()
         gc.set_threshold(_YOUNG_OBJECTS, 20, 20)
         super().init_process()
+
+    def run(self) -> None:
+        # Not sooner, because a process with threads cannot safely fork, as the application does while it is created.
+        threading.Thread(target=self._leave_without_master, name="master watch", daemon=True).start()
+        super().run()
 
     def _install_sigquit_handler(self) -> None:
         """Stops on SIGQUIT, which the master sends for SIGINT. The base class only sets a flag that uvicorn never reads, so the worker

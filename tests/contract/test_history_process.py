@@ -141,7 +141,7 @@ class _NoLink:
 
 
 SERVER = """
-import os, signal, sys, time
+import os, signal, sys
 from pathlib import Path
 from sless.app.adapters import history_link
 from sless.config import Settings
@@ -153,6 +153,14 @@ recorder.start()
 steps.add_calls(recorder, 1)
 assert recorder.flush(30)
 child = steps.pid_of(recorder)
+if sys.argv[3] == "executed":
+    os.kill(child, signal.SIGKILL)
+    steps.wait_until(lambda: steps.link_of(recorder).pid not in (None, child), "another writer has started")
+    child = steps.pid_of(recorder)
+    steps.add_calls(recorder, 1)
+    assert recorder.flush(30)
+is_fork = Path(f"/proc/{child}/cmdline").read_bytes() == Path("/proc/self/cmdline").read_bytes()
+assert is_fork == (sys.argv[3] == "forked")
 os.kill(child, signal.SIGSTOP)
 steps.add_calls(recorder, 1200)
 recorder.flush(0.5)
@@ -161,14 +169,17 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_after_the_server_has_ended_the_writer_writes_the_rest_and_exits(store: Store, database_url: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-c", SERVER, database_url, str(tmp_path)]
+@pytest.mark.parametrize("start", ["forked", "executed"])
+def test_after_the_server_has_ended_the_writer_writes_the_rest_and_exits(
+    store: Store, database_url: str, tmp_path: Path, start: str
+) -> None:
+    command = [sys.executable, "-c", SERVER, database_url, str(tmp_path), start]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=60, cwd=Path(__file__).parents[2])
-    child = int(done.stdout)
-    assert done.returncode == -signal.SIGKILL and written(store) == (1, 1)
+    child, before = int(done.stdout), 1 if start == "forked" else 2
+    assert done.returncode == -signal.SIGKILL and written(store) == (before, before)
     os.kill(child, signal.SIGCONT)
     wait_until(lambda: not Path(f"/proc/{child}").exists() or is_zombie(child), "the writer has ended")
-    assert written(store) == (1201, 1201)
+    assert written(store) == (before + 1200, before + 1200)
 
 
 def is_zombie(pid: int) -> bool:

@@ -49,6 +49,38 @@ data = Path(sys.argv[1])
 server.serve(Settings(data_dir=data, port=0, backend=sys.argv[2]), factory)
 """
 
+FORKS = """
+import json, os, socket, subprocess, sys, threading
+from sless.children import fork_child
+
+listening = socket.create_server(("127.0.0.1", 0))
+
+def main():
+    given = os.read(0, 100)
+    opened = [fd for fd in map(int, os.listdir("/proc/self/fd")) if os.path.exists(f"/proc/self/fd/{fd}")]
+    answer = {"given": given.decode(), "opened": sorted(opened), "own_group": os.getpgid(0) == os.getpid()}
+    os.write(1, json.dumps(answer).encode())
+    assert not os.read(0, 100), "stdin does not end"
+    print("said", file=sys.stderr)
+    raise SystemExit(3)
+
+child = fork_child(main)
+child.stdin.write(b"order")
+print(child.stdout.read(1000).decode())
+try:
+    child.wait(0.001)
+except subprocess.TimeoutExpired:
+    print("runs")
+child.stdin.close()
+print(child.wait(20), child.stdout.read())
+killed = fork_child(main)
+killed.kill()
+print(killed.wait(), killed.wait(1))
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+print(fork_child(main))
+os._exit(listening.close() or sys.stdout.flush() or 0)
+"""
+
 
 def run(code: str, *args: str) -> str:
     return subprocess.run([sys.executable, "-c", code, *args], cwd=ROOT, stdout=subprocess.PIPE, text=True, timeout=60, check=False).stdout
@@ -92,3 +124,11 @@ def test_leaving_writes_output_and_waits_for_no_thread(code):
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30)
     assert (done.returncode, done.stdout, done.stderr) == (code, "all of it", "WARNING:root:said\n")
+
+
+def test_a_forked_child_has_pipes_and_nothing_else_of_its_parent():
+    done = subprocess.run([sys.executable, "-c", FORKS], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    answer, *rest = done.stdout.splitlines()
+    assert json.loads(answer) == {"given": "order", "opened": [0, 1, 2], "own_group": True}
+    assert rest == ["runs", "3 b''", "-9 -9", "None"], "a process with threads does not fork"
+    assert done.stderr == "said\n"
