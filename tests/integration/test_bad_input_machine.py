@@ -15,7 +15,7 @@ import pytest
 import requests
 
 from tests.integration.test_bad_input_requests import refused
-from tests.services import unavailable
+from tests.services import skip_or_fail
 from tests.services.product import Place, Product, Tenant, new_place, wait_until, zip_of
 
 HANDLER = "def handle(event):\n    return {'got': event}\n"
@@ -88,7 +88,7 @@ def small_disk(folder: Path, size_mb: int) -> Iterator[Path]:
 def on_small_disk(folder: Path) -> Iterator[tuple[Path, Tenant]]:
     """A 24 MB disk, and a tenant on a server that keeps its data there."""
     if not can_mount(folder):
-        unavailable("the right to mount a file system", "nothing; run the tests as root")
+        skip_or_fail("mounting a file system is not allowed: run the tests as root")
     with contextlib.ExitStack() as stack:
         place = stack.enter_context(new_place(folder))
         disk = stack.enter_context(small_disk(place.data_dir, 24))

@@ -24,7 +24,7 @@ import pytest
 from sless import _version
 from sless.cli.main import HOMES
 from tests.integration.helm.chart import one, render
-from tests.services import unavailable, uv
+from tests.services import skip_or_fail, uv
 from tests.services.product import free_port
 from tests.services.zipapp import bare_python, built_zipapp
 
@@ -371,7 +371,7 @@ class TestInTheImage:
     def test_helm_test_passes_on_a_read_only_root(self, zipapp: Path, short_folder: Path):
         """Runs the server, and the chart's test script against it."""
         if os.geteuid() != 0 or run("unshare", "-m", "true").returncode:
-            unavailable("the right to make a mount namespace (root)", "util-linux, and run as root")
+            skip_or_fail("a mount namespace needs root and `unshare` of util-linux")
         for name in ("python", "data", "tmp", "bin"):
             (short_folder / name).mkdir()
         short_folder.chmod(0o755)

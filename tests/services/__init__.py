@@ -4,7 +4,9 @@ A missing service skips the test on a developer's machine and fails it if CI=tru
 """
 
 import os
+import pwd
 import shutil
+import socket
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NoReturn
@@ -17,6 +19,7 @@ _starter = ThreadPoolExecutor(1, "services")
 
 
 def unavailable(what: str, install: str) -> NoReturn:
+    """Skips or fails the test: `install` is the Debian package that provides `what`."""
     skip_or_fail(f"{what} is missing; on Debian and Ubuntu: apt-get install {install}")
 
 
@@ -25,6 +28,24 @@ def skip_or_fail(text: str) -> NoReturn:
     if os.environ.get("CI") == "true":
         pytest.fail(text, pytrace=False)
     pytest.skip(text)
+
+
+def free_ports(count: int) -> list[int]:
+    """TCP ports of 127.0.0.1 that were free a moment ago. All are bound at the same time, so that they differ."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    try:
+        return [item.getsockname()[1] for item in sockets]
+    finally:
+        for item in sockets:
+            item.close()
+
+
+def unprivileged_user(name: str) -> pwd.struct_passwd | None:
+    """The user for a server that must not run as root: `name`, or `nobody` on a machine without it. None if we are not root."""
+    if os.geteuid() != 0:
+        return None
+    names = [user.pw_name for user in pwd.getpwall()]
+    return pwd.getpwnam(name if name in names else "nobody")
 
 
 def start_following(command: list[str], signal_name: str, **options: Any) -> "subprocess.Popen[bytes]":

@@ -1,7 +1,8 @@
-"""Servers without their imports, which are half of what a start costs: each is forked from a process that has imported them already.
+"""Starts servers without the cost of their imports, half of a start: each is forked from a process that has imported them already.
 
 `fork_server` starts that process once per test run and returns a `ForkedServer`, with the methods of `subprocess.Popen` that tests use.
-A fork shows its data folder in its command line, so that `Place.processes` finds it: `/proc` shows the environment of the first process.
+A fork writes its data folder into its command line, so that `Place.processes` finds it: `/proc` shows the environment of the process that
+forks, not that of the fork.
 """
 
 import atexit
@@ -68,15 +69,15 @@ class ForkedServer:
 
 def fork_server(arguments: list[str], environ: Mapping[str, str], mark: str, log_file: Path, module: str = "sless") -> ForkedServer:
     """Runs the command line with these arguments, or `main` of another module. Output goes to the end of the file."""
-    order = {
+    request = {
         "module": module, "arguments": arguments, "environ": dict(environ), "mark": mark, "log": str(log_file),
         "code": str(log_file.with_suffix(".code")),
     }  # fmt: skip
     channel = _forker()
-    channel.sendall(json.dumps(order).encode() + b"\n")
+    channel.sendall(json.dumps(request).encode() + b"\n")
     answer = channel.recv(100)
     assert answer, "the process that forks servers has ended"
-    return ForkedServer(int(answer), Path(order["code"]))
+    return ForkedServer(int(answer), Path(request["code"]))
 
 
 @functools.cache
@@ -109,7 +110,7 @@ def main() -> None:
     wake.setblocking(False)
     signal.set_wakeup_fd(wake.fileno())
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends with the connection
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # this process ends with the connection
     selector = selectors.DefaultSelector()
     for sock in (channel, woken):
         selector.register(sock, selectors.EVENT_READ)
@@ -127,14 +128,14 @@ def main() -> None:
             pending += data
             while b"\n" in pending:
                 line, _, pending = pending.partition(b"\n")
-                order = json.loads(line)
+                request = json.loads(line)
                 pid = os.fork()
                 if pid == 0:
                     signal.set_wakeup_fd(-1)
                     for other in (selector, channel, woken, wake):
                         other.close()
-                    become(order)
-                code_files[pid] = Path(order["code"])
+                    become_server(request)
+                code_files[pid] = Path(request["code"])
                 channel.sendall(str(pid).encode())
 
 
@@ -149,8 +150,8 @@ def reap(code_files: dict[int, Path]) -> None:
             written.rename(code_files.pop(pid))
 
 
-def become(order: dict[str, Any]) -> NoReturn:
-    """Makes this fork the server."""
+def become_server(request: dict[str, Any]) -> NoReturn:
+    """Runs the requested server in this fork."""
     from sless.cli import main as command
     from sless.ending import leave
 
@@ -158,14 +159,14 @@ def become(order: dict[str, Any]) -> NoReturn:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     code = 1
     try:
-        log = os.open(order["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        log = os.open(request["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         os.dup2(log, 1)
         os.dup2(log, 2)
         os.close(log)
         os.environ.clear()
-        os.environ.update(order["environ"])
-        show(order["mark"])
-        module, arguments = order["module"], order["arguments"]
+        os.environ.update(request["environ"])
+        write_mark(request["mark"])
+        module, arguments = request["module"], request["arguments"]
         sys.argv = [module, *arguments]
         code = command(arguments) if module == "sless" else importlib.import_module(module).main(*arguments)
     except SystemExit as ended:
@@ -175,7 +176,7 @@ def become(order: dict[str, Any]) -> NoReturn:
     leave(code)
 
 
-def show(mark: str) -> None:
+def write_mark(mark: str) -> None:
     """Overwrites the last argument of this process's command line."""
     text = mark.encode()
     assert len(text) < MARK_BYTES

@@ -30,4 +30,4 @@ def running_nginx(folder: Path, url: str) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}"
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(30)

@@ -2,7 +2,6 @@
 
 import itertools
 import os
-import pwd
 import re
 import shutil
 import signal
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import psycopg
 
-from tests.services import start_following, unavailable
+from tests.services import start_following, unavailable, unprivileged_user
 
 START_TIMEOUT_SEC = 30
 STOP_TIMEOUT_SEC = 20
@@ -39,7 +38,7 @@ class PostgresServer:
         self._numbers = itertools.count(1)
 
     def start(self) -> None:
-        user = unprivileged_user()
+        user = unprivileged_user("postgres")
         if user:
             os.chown(self.folder, user.pw_uid, user.pw_gid)
         as_user = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user else {}
@@ -125,11 +124,3 @@ def major_version(binaries: Path) -> int:
     found = re.search(r"\d+", text)
     assert found, text
     return int(found[0])
-
-
-def unprivileged_user() -> pwd.struct_passwd | None:
-    """The user for the server, which refuses to run as root. None if we are not root."""
-    if os.geteuid() != 0:
-        return None
-    names = [user.pw_name for user in pwd.getpwall()]
-    return pwd.getpwnam("postgres" if "postgres" in names else "nobody")

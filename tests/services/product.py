@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -25,7 +24,7 @@ from sless.config import Settings
 from sless.domain.durations import Durations
 from sless.ids import namespace_of
 from sless.tokens import issue_token
-from tests.services import serving
+from tests.services import free_ports, serving
 from tests.services.command_line import run_command
 from tests.services.forking import ForkedServer, fork_server
 from tests.waiting import pauses
@@ -35,9 +34,7 @@ START_SEC = 60.0
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    return free_ports(1)[0]
 
 
 def wait_until(check: Callable[[], bool], what: str, timeout_sec: float = 30.0) -> None:
@@ -161,10 +158,10 @@ class Product:
             self.process = fork_server([str(self.port)], *where, module=serving.__name__)
 
     def await_ready(self) -> None:
-        wait_until(lambda: self._has_ended() or self.state_file.exists(), "listening", START_SEC)
+        wait_until(lambda: self._has_ended() or self.state_file.exists(), "the server listens", START_SEC)
         if not self._has_ended():
             self.url = json.loads(self.state_file.read_text())["url"]
-            wait_until(lambda: self._has_ended() or answers(f"{self.url}/readyz"), "ready", START_SEC)
+            wait_until(lambda: self._has_ended() or answers(f"{self.url}/readyz"), "the server is ready", START_SEC)
         assert not self._has_ended(), self.log
 
     def end(self, number: int = signal.SIGTERM) -> int:
@@ -180,7 +177,7 @@ class Product:
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
         if master:
-            self.process.wait(10)
+            self.process.wait(30)
 
     @property
     def worker(self) -> int:
@@ -289,7 +286,7 @@ class Tenant:
         return f"/fn/{self.namespace}/{name}"
 
     def invoke_later(self, name: str, event: Any = None) -> str:
-        """Returns the id of the accepted call."""
+        """Makes an asynchronous call; returns its id."""
         answer = self.post(f"functions/{name}/invoke", {} if event is None else event, headers={"Prefer": "respond-async"})
         assert answer.status_code == 202, answer.text
         return str(answer.headers["Location"].rpartition("/")[2])
@@ -298,10 +295,10 @@ class Tenant:
         return dict(self.get(f"functions/{name}/invocations/{invocation_id}").json())
 
     def ended_call(self, name: str, invocation_id: str, timeout_sec: float = 40.0) -> dict[str, Any]:
-        def ended() -> bool:
+        def has_ended() -> bool:
             return self.invocation(name, invocation_id).get("status") not in ("queued", "running")
 
-        wait_until(ended, f"call {invocation_id} of {name} has ended", timeout_sec)
+        wait_until(has_ended, f"call {invocation_id} of {name} has ended", timeout_sec)
         return self.invocation(name, invocation_id)
 
     def ended_job(self, name: str, timeout_sec: float = 40.0) -> dict[str, Any]:

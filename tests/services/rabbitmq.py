@@ -5,7 +5,6 @@ A server can be stopped, killed and restarted with the same port and data. Users
 
 import json
 import os
-import pwd
 import secrets
 import shutil
 import signal
@@ -15,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.services import start_following, unavailable
+from tests.services import free_ports, start_following, unavailable, unprivileged_user
 
 START_TIMEOUT_SEC = 120
 STOP_TIMEOUT_SEC = 30
@@ -82,7 +81,7 @@ class RabbitServer:
             (self.folder / "rabbitmq.conf").write_text(self._settings())
             (self.folder / "enabled_plugins").write_text("[].")
             for path in (self.folder, *self.folder.iterdir()):
-                if user := unprivileged_user():
+                if user := unprivileged_user("rabbitmq"):
                     os.chown(path, user.pw_uid, user.pw_gid)
 
     def _settings(self) -> str:
@@ -97,7 +96,7 @@ class RabbitServer:
         return "".join(f"{name} = {value}\n" for name, value in settings.items())
 
     def _spawn(self, command: list[str], log: str) -> "subprocess.Popen[bytes]":
-        user = unprivileged_user()
+        user = unprivileged_user("rabbitmq")
         as_user = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user else {}
         with (self.folder / log).open("ab") as output:
             return start_following(
@@ -154,14 +153,6 @@ def definitions() -> dict[str, object]:
     }
 
 
-def free_ports(count: int) -> list[int]:
-    with_ports = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [item.getsockname()[1] for item in with_ports]
-    for item in with_ports:
-        item.close()
-    return ports
-
-
 def speaks_amqp(port: int) -> bool:
     """A ready broker responds to the AMQP protocol header with Connection.Start, a method frame on channel 0."""
     try:
@@ -184,11 +175,3 @@ def end_group(process: "subprocess.Popen[bytes]", how: signal.Signals) -> None:
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-
-
-def unprivileged_user() -> pwd.struct_passwd | None:
-    """The user for the server if we are root, else None."""
-    if os.geteuid() != 0:
-        return None
-    names = [user.pw_name for user in pwd.getpwall()]
-    return pwd.getpwnam("rabbitmq" if "rabbitmq" in names else "nobody")

