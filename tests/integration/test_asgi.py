@@ -202,7 +202,7 @@ def test_an_endless_stream_ends_when_its_caller_leaves_or_the_server_stops() -> 
         client.until(b"two\n")
     assert client.rest().endswith(b"0\r\n\r\n")
     client.sock.close()
-    assert time.monotonic() - started < 8
+    assert time.monotonic() - started < 20
 
 
 def test_followed_logs_per_namespace_are_limited() -> None:
@@ -342,8 +342,8 @@ def test_a_bad_instance_does_not_delay_the_lines_of_others(upstream_of: Upstream
 
     with Front(route_of("bad", [upstream_of(bad).address]), route_of("good", [upstream_of(good).address])) as front:
         front.call(name="bad")
-        assert asked.wait(5)
+        assert asked.wait(30)
         front.call(name="good")
         until(lambda: any(line.source_id == "good-e0" for line in front.flush().lines))
-        time.sleep(1)
+        time.sleep(1)  # the repeating instance is asked a few more times, for 1,000 lines each
         assert len(front.flush().lines) <= 5_000

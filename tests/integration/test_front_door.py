@@ -31,7 +31,7 @@ def front(request: pytest.FixtureRequest) -> Iterator[Front]:
 @pytest.fixture(scope="module", params=["fast", "slow"])
 def hurried(request: pytest.FixtureRequest) -> Iterator[Front]:
     """With short limits."""
-    with started(request.param, durations=Durations(head_sec=0.5, body_sec=1.5)) as front:
+    with started(request.param, durations=Durations(head_sec=0.5, body_sec=3)) as front:
         yield front
 
 
@@ -208,7 +208,7 @@ class TestSlowHeads:
             client.send(GET.encode())
             client.sock.setblocking(False)
             answer = b""
-            for _ in range(40):
+            for _ in range(400):
                 try:
                     client.send(b"x-a: 1\r\n")
                     answer += client.sock.recv(4096)
@@ -257,14 +257,14 @@ def test_an_idle_connection_is_closed_after_a_while(front: Front) -> None:
         client.send((GET + HOST + "\r\n").encode())
         client.reply()
         started = time.monotonic()
-        client.sock.settimeout(3)
+        client.sock.settimeout(20)
         for connection in list(front.server_state.connections):
             front.on_loop(connection._check_idle)
         time.sleep(0.3)
         for connection in list(front.server_state.connections):
             front.on_loop(connection._check_idle)
         assert client.rest() == b""
-        assert time.monotonic() - started < 3
+        assert time.monotonic() - started < 20
 
 
 def test_a_body_that_never_comes_is_408(hurried: Front) -> None:

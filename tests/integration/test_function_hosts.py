@@ -144,16 +144,17 @@ def test_a_wildcard_gives_each_function_a_host(tmp_path):
     assert call_url(settings, TENANT, "f") == f"https://f-{TENANT}.fn.example.net:8443"
     hosts = function_hosts_of(settings)
 
-    def place(host: str, target: bytes) -> tuple[bytes, bool]:
+    def prefix_of(host: str, target: bytes) -> tuple[bytes, bool]:
+        """The path of the function that the host names, and whether the request is refused."""
         prefix, refusal = hosts.prefix_of([(b"host", host.encode())], target)
         return prefix, refusal is not None
 
-    assert place(f"f-{TENANT}.fn.example.net", b"/funcs") == (f"/fn/{TENANT}/f".encode(), False)
-    assert place("sless.example.org", b"/funcs") == (b"", False)
-    assert place("sless.example.org", CALL.encode()) == place("other.fn.example.net", b"/funcs") == (b"", True)
+    assert prefix_of(f"f-{TENANT}.fn.example.net", b"/funcs") == (f"/fn/{TENANT}/f".encode(), False)
+    assert prefix_of("sless.example.org", b"/funcs") == (b"", False)
+    assert prefix_of("sless.example.org", CALL.encode()) == prefix_of("other.fn.example.net", b"/funcs") == (b"", True)
 
 
-def test_whoami_reports_the_functions_url(tmp_path):
+def test_the_reported_url_uses_the_functions_host(tmp_path):
     settings = Settings(data_dir=tmp_path, external_url="https://sless.example.org", functions_url="https://fn.example.net/")
     assert call_url(settings, TENANT, "f") == f"https://fn.example.net/fn/{TENANT}/f"
 

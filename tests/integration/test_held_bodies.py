@@ -15,7 +15,7 @@ from tests.proxykit.server import SETTINGS, Client, Front, until
 __all__ = ["serve", "upstream_of"]
 BASE = f"/v1/namespaces/{NAMESPACE}"
 GOOD = "authorization: Bearer good\r\n"
-HALF = replace(SETTINGS, max_held_bytes=400_000, max_zip_bytes=300_000)
+SMALL_LIMITS = replace(SETTINGS, max_held_bytes=400_000, max_zip_bytes=300_000)
 
 
 def post(client: Client, path: str, head: str, size: int, body: bytes = b"") -> None:
@@ -33,7 +33,7 @@ def post(client: Client, path: str, head: str, size: int, body: bytes = b"") -> 
     ],
 )
 def test_the_token_is_checked_before_the_body_arrives(path: str, head: str, status: int, code: str) -> None:
-    with Front(settings=HALF) as front, front.connect() as client:
+    with Front(settings=SMALL_LIMITS) as front, front.connect() as client:
         post(client, path, head, 1000, b"half of it")
         reply = client.reply()
         assert (reply.status, json.loads(reply.body)["code"]) == (status, code)
@@ -48,7 +48,7 @@ def test_a_trigger_with_tokens_refuses_before_the_body_arrives(serve: Serve) -> 
 
 
 def test_held_uploads_are_limited_per_tenant_and_in_all() -> None:
-    with Front(settings=HALF) as front, front.connect() as first, front.connect() as second:
+    with Front(settings=SMALL_LIMITS) as front, front.connect() as first, front.connect() as second:
         post(first, f"{BASE}/functions/f/upload", GOOD, 90_001, b"x" * 90_000)
         until(lambda: front.plane.bodies.held[NAMESPACE] == 90_000)
         post(second, f"{BASE}/functions/f/upload", GOOD, 20_000, b"x" * 20_000)
@@ -62,7 +62,7 @@ def test_held_uploads_are_limited_per_tenant_and_in_all() -> None:
 
 
 def test_bodies_of_runs_and_of_asynchronous_calls_are_limited(serve: Serve) -> None:
-    front = serve(route={"wants_instances": False}, settings=HALF)
+    front = serve(route={"wants_instances": False}, settings=SMALL_LIMITS)
     for head in ("", "prefer: respond-async\r\n"):
         with front.connect() as first, front.connect() as second:
             post(first, f"/fn/{NAMESPACE}/f", head, 99_999, b"x" * 90_000)
@@ -74,17 +74,17 @@ def test_bodies_of_runs_and_of_asynchronous_calls_are_limited(serve: Serve) -> N
 
 
 class SlowFlask:
-    """Holds uploads and downloads of code; answers the rest."""
+    """Holds uploads and downloads of code until `may_go` is set, and counts them; answers other requests at once."""
 
     def __init__(self, size: int = 0) -> None:
         self.may_go = threading.Event()
-        self.long = 0
+        self.transfers = 0
         self._size = size
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
         if environ["PATH_INFO"].endswith(("/upload", "/source")):
-            self.long += 1
-            self.may_go.wait(20)
+            self.transfers += 1
+            self.may_go.wait(30)
         body = b"x" * self._size
         start_response("200 OK", [("content-length", str(len(body)))])
         return [body]
@@ -96,14 +96,14 @@ def test_uploads_take_no_thread_of_the_api_and_run_one_at_a_time_per_tenant() ->
         clients = [front.connect() for _ in range(15)]
         for client in clients:
             post(client, f"{BASE}/functions/f/upload", GOOD, 2, b"ab")
-        until(lambda: flask.long == 1)
+        until(lambda: flask.transfers == 1)
         with front.connect() as other:
             other.send(f"GET {BASE}/functions HTTP/1.1\r\nhost: x\r\n{GOOD}\r\n".encode())
             assert other.reply().status == 200
-        assert flask.long == 1, "a tenant uploads one at a time"
+        assert flask.transfers == 1, "a tenant uploads one at a time"
         flask.may_go.set()
         assert {client.reply().status for client in clients} == {200}
-        assert flask.long == 15
+        assert flask.transfers == 15
         for client in clients:
             client.sock.close()
 
@@ -122,7 +122,7 @@ def test_slow_readers_of_large_answers_hold_no_thread_and_little_memory() -> Non
             assert other.reply().status == 200
         for client in slow:
             client.sock.close()
-        until(lambda: ask(front) == 200, 20)
+        until(lambda: status_of_a_large_answer(front) == 200)
 
 
 def test_downloads_of_slow_readers_are_refused_before_the_work() -> None:
@@ -134,13 +134,12 @@ def test_downloads_of_slow_readers_are_refused_before_the_work() -> None:
             client.send(f"GET {BASE}/functions/f/source HTTP/1.1\r\nhost: x\r\n{GOOD}\r\n".encode())
         statuses = [client.head()[0] for client in slow]
         assert set(statuses) == {200, 429} and statuses.count(200) <= 3
-        assert flask.long <= 8, "8 MB of 64 are reserved for each"
+        assert flask.transfers <= 8, "8 MB of 64 are reserved for each"
         for client in slow:
             client.sock.close()
 
 
-def ask(front: Front) -> int:
-    """The status of one more large answer."""
+def status_of_a_large_answer(front: Front) -> int:
     with front.connect() as client:
         client.send(f"GET {BASE}/functions HTTP/1.1\r\nhost: x\r\n{GOOD}\r\n".encode())
         return client.head()[0]

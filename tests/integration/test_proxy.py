@@ -9,8 +9,8 @@ import pytest
 
 from sless.config import Settings
 from sless.domain.messages import MessageCall
-from tests.proxykit.fakes import NAMESPACE, revision_of, route_of
-from tests.proxykit.plugin import Serve, UpstreamOf, serve, upstream_of
+from tests.proxykit.fakes import NAMESPACE, revision_of
+from tests.proxykit.plugin import Serve, serve, upstream_of
 from tests.proxykit.server import SETTINGS, Reply, until
 from tests.proxykit.upstream import OK, Peer, answering, logs_or, path_of
 
@@ -123,29 +123,29 @@ def test_bodies_arrive_whole(serve: Serve, size: int) -> None:
     for _ in range(2):
         front.call(method="POST", body=body)
         assert seen.requests[-1][2] == body
-        assert seen.headers("content-length") == [str(size)] if size else ["0"]
+        assert seen.headers("content-length") == [str(size)]
     assert front.flush().invocations[-1].request_bytes == size
 
 
 def test_a_chunked_request_is_streamed(serve: Serve) -> None:
-    got = threading.Event()
+    first_chunk_arrived = threading.Event()
 
     def handler(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
         assert ("transfer-encoding", "chunked") in headers
         assert peer.exactly(8) == b"3\r\nabc\r\n"
-        got.set()
+        first_chunk_arrived.set()
         assert peer.body(headers) == b"defg"
         peer.send(OK)
 
     front = serve(logs_or(handler))
     with front.connect() as client:
         client.send(f"POST {PATH} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n".encode())
-        assert got.wait(5)
+        assert first_chunk_arrived.wait(30)
         client.send(b"4\r\ndefg\r\n0\r\n\r\n")
         assert client.reply().body == b"ok"
 
 
-def test_expect_100_continue(serve: Serve) -> None:
+def test_expect_100_continue_is_answered_before_the_body_is_sent(serve: Serve) -> None:
     seen = Seen()
     front = serve(seen)
     with front.connect() as client:
@@ -162,7 +162,7 @@ def test_expect_100_continue(serve: Serve) -> None:
 # --- what reaches the caller -------------------------------------------------------------------------------------------------------------
 
 
-def test_response_headers(serve: Serve) -> None:
+def test_response_headers_pass_except_hop_by_hop_and_forged_ones(serve: Serve) -> None:
     answer = (
         b"HTTP/1.1 302 Found\r\nSet-Cookie: b=2\r\nLocation: /x\r\nset-cookie: a=1\r\nConnection: keep-alive, X-Hop\r\nX-Hop: 1\r\n"
         b"x_u: 1\r\nX-Sless-Error: forged\r\nX-Sless-Function-Error: 1\r\nX-Request-Id: other\r\nContent-Encoding: gzip\r\n"
@@ -220,7 +220,7 @@ def test_response_bodies_arrive_whole(serve: Serve, framing: str) -> None:
 
 
 def test_the_first_byte_is_not_delayed(serve: Serve) -> None:
-    go_on = threading.Event()
+    release = threading.Event()
 
     def handler(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
         peer.send(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
@@ -228,7 +228,7 @@ def test_the_first_byte_is_not_delayed(serve: Serve) -> None:
             peer.send(b"0\r\n\r\n")
             return
         peer.send(b"9\r\ndata: 1\n\n\r\n")
-        assert go_on.wait(10)
+        assert release.wait(30)
         peer.send(b"9\r\ndata: 2\n\n\r\n0\r\n\r\n")
 
     front = serve(logs_or(handler))
@@ -238,17 +238,18 @@ def test_the_first_byte_is_not_delayed(serve: Serve) -> None:
         status, headers = client.head()
         assert (status, dict(headers)["transfer-encoding"]) == (200, "chunked")
         assert client.exactly(14) == b"9\r\ndata: 1\n\n\r\n"
-        go_on.set()
+        release.set()
         assert client.exactly(14) == b"9\r\ndata: 2\n\n\r\n"
 
 
-def test_head_has_no_body_and_keeps_both_connections_open(serve: Serve, upstream_of: UpstreamOf) -> None:
+def test_head_has_no_body_and_keeps_both_connections_open(serve: Serve) -> None:
+    peers: list[Peer] = []
+
     def handler(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
+        peers.append(peer)
         peer.send(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n" + (b"" if first.startswith("HEAD") else b"hello"))
 
-    upstream = upstream_of(logs_or(handler))
-    front = serve()
-    front.set_routes(route_of(addresses=[upstream.address]))
+    front = serve(logs_or(handler))
     with front.connect() as client:
         for _ in range(3):
             client.send(f"HEAD {PATH} HTTP/1.1\r\nhost: x\r\n\r\n".encode())
@@ -256,9 +257,7 @@ def test_head_has_no_body_and_keeps_both_connections_open(serve: Serve, upstream
             assert (reply.status, reply.header("content-length")) == (200, "5")
             client.send(f"GET {PATH} HTTP/1.1\r\nhost: x\r\n\r\n".encode())
             assert client.reply().body == b"hello"
-    until(lambda: upstream.connections >= 1)
-    assert sum(instance.calls for instance in front.plane.routes.instances()) == 6
-    assert upstream.connections - 2 <= 1, "calls opened more than one connection (log pulls open their own)"
+    assert len(peers) == 6 and set(peers) == {peers[0]}, "all calls use one connection to the instance"
 
 
 def test_1xx_responses_are_ignored(serve: Serve) -> None:
@@ -347,8 +346,8 @@ def test_a_caller_that_leaves_cancels_its_call(serve: Serve) -> None:
     front.call("/warm")
     with front.connect() as client:
         client.send(f"GET {PATH} HTTP/1.1\r\nhost: x\r\n\r\n".encode())
-        assert began.wait(5)
-    assert left.wait(5)
+        assert began.wait(30)
+    assert left.wait(30)
     until(lambda: any(row.status == "cancelled" for row in front.flush().invocations))
     assert front.call("/warm").status == 200
 
@@ -364,7 +363,7 @@ def test_a_caller_that_leaves_while_sending_its_body_cancels_its_call(serve: Ser
     with front.connect() as client:
         client.send(f"POST {PATH} HTTP/1.1\r\nhost: x\r\ncontent-length: 300000\r\n\r\n".encode() + b"x" * 100_000)
         until(lambda: any(instance.calls for instance in front.plane.routes.instances()))
-    assert left.wait(5)
+    assert left.wait(30)
     until(lambda: [row.status for row in front.flush().invocations] == ["cancelled"])
 
 
@@ -488,49 +487,49 @@ def test_a_timeout_is_504(serve: Serve) -> None:
     started = time.monotonic()
     reply = front.call()
     assert (reply.status, reply.header("x-sless-error")) == (504, "timeout")
-    assert 0.9 < time.monotonic() - started < 3
-    assert gone.wait(5)
+    assert 0.9 < time.monotonic() - started < 15
+    assert gone.wait(30)
     assert front.fakes.backend.unresponsive == ["f-e0"]
     assert front.flush().invocations[-1].status == "timeout"
     assert front.call("/warm").status == 200
 
 
 class Stopped:
-    """An instance that does not respond, not even to health checks, until `goes` is set."""
+    """An instance that does not respond, not even to health checks, until `resumed` is set."""
 
     def __init__(self) -> None:
-        self.goes = threading.Event()
+        self.resumed = threading.Event()
         self.calls = 0
 
     def __call__(self, peer: Peer) -> None:
         while True:
             _, headers = peer.head()
             self.calls += ("x-sless-control", "1") not in headers
-            assert self.goes.wait(20)
+            assert self.resumed.wait(30)
             peer.send(OK)
 
 
 def test_an_unresponsive_instance_gets_no_further_calls(serve: Serve) -> None:
     stopped = Stopped()
     front = serve(stopped, route=SHORT_TIME, settings=replace(SETTINGS, instance_wait_sec=20))
-    stopped.goes.set()
+    stopped.resumed.set()
     front.call("/warm")
-    stopped.goes.clear()
-    waits = threading.Thread(target=lambda: replies.append(front.call()))
+    stopped.resumed.clear()
     replies: list[Reply] = []
-    waits.start()
+    other = threading.Thread(target=lambda: replies.append(front.call()))
+    other.start()
     assert front.call().status == 504
-    waits.join(5)
-    asked = stopped.calls
+    other.join(30)
+    before = stopped.calls
     later = [threading.Thread(target=lambda: replies.append(front.call())) for _ in range(3)]
     for thread in later:
         thread.start()
     until(lambda: front.plane.routes.live_routes()[0].waiting == 3)
-    time.sleep(1.2)
-    assert stopped.calls == asked, "a call was sent to an instance that hangs"
-    stopped.goes.set()
+    time.sleep(1.2)  # longer than a call may take
+    assert stopped.calls == before, "a call was sent to an instance that hangs"
+    stopped.resumed.set()
     for thread in later:
-        thread.join(10)
+        thread.join(30)
     assert [reply.status for reply in replies] == [504, 200, 200, 200]
 
 
@@ -541,11 +540,11 @@ def test_each_chunk_restarts_the_timeout_which_aborts_the_response(serve: Serve)
             return
         peer.send(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
         for _ in range(4):
-            time.sleep(0.4)
+            time.sleep(0.6)  # more than the timeout in all
             peer.send(b"1\r\nx\r\n")
         peer.wait_for_close()
 
-    front = serve(logs_or(handler), route=SHORT_TIME)
+    front = serve(logs_or(handler), route={"revision": revision_of(timeout_sec=2)})
     front.call("/warm")
     wire = front.raw(f"GET {PATH} HTTP/1.1\r\nhost: x\r\n\r\n".encode())
     assert wire.count(b"1\r\nx\r\n") == 4 and not wire.endswith(b"0\r\n\r\n")
@@ -570,7 +569,7 @@ def test_a_message_content_type_cannot_inject_headers(serve: Serve, content_type
         workload_id="w-f", request_id="r1", content_type=content_type, body=b"x", shown="{}", attempt=1, last=False
     )  # fmt: skip
     assert front.plane.loop is not None
-    outcome = asyncio.run_coroutine_threadsafe(front.plane.messages.deliver(call), front.plane.loop).result(10)
+    outcome = asyncio.run_coroutine_threadsafe(front.plane.messages.deliver(call), front.plane.loop).result(30)
     assert outcome.ok and [head.get("content-type") for head in heads] == [seen]
 
 

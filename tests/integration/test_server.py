@@ -32,14 +32,14 @@ class Served:
         self.process = fork_server(arguments, os.environ, str(self.data_dir), self.data_dir / "log", "tests.proxykit.served")
 
     def wait(self) -> "Served":
-        until(lambda: (self.data_dir / "server.json").exists() or self.process.poll() is not None, 20)
+        until(lambda: (self.data_dir / "server.json").exists() or self.process.poll() is not None, 60)
         assert self.process.poll() is None, self.log
         self.port: int = json.loads((self.data_dir / "server.json").read_text())["port"]
-        until(self.is_ready, 20)
+        until(self.is_ready, 60)
         return self
 
     def is_ready(self) -> bool:
-        with contextlib.suppress(OSError, EOFError), Client(self.port, 2) as client:
+        with contextlib.suppress(OSError, EOFError), Client(self.port, 10) as client:
             client.send(b"GET /readyz HTTP/1.1\r\nhost: x\r\n\r\n")
             return client.reply().status == 200
         return False
@@ -63,7 +63,7 @@ class Served:
             with contextlib.suppress(ProcessLookupError):
                 if is_ours(pid, self.data_dir):
                     os.kill(pid, signal.SIGKILL)
-        self.process.wait(10)
+        self.process.wait(30)
         shutil.rmtree(self.data_dir, ignore_errors=True)
 
 
@@ -106,18 +106,18 @@ def get(port: int, path: str = PATH) -> int:
         return client.reply().status
 
 
-def test_writes_its_address_and_cleans_up(served: Served) -> None:
+def test_the_server_writes_its_address_and_removes_it_at_the_end(served: Served) -> None:
     assert get(served.port) == 200
     assert served.events(f"listening {served.port}") == [served.process.pid]
     state = json.loads((served.data_dir / "server.json").read_text())
     assert state == {"pid": served.process.pid, "host": "127.0.0.1", "port": served.port, "url": f"http://127.0.0.1:{served.port}"}
     served.process.send_signal(signal.SIGTERM)
-    assert served.process.wait(15) == 0
+    assert served.process.wait(60) == 0
     assert served.events("stop") == served.events("start")
     assert not (served.data_dir / "server.json").exists()
 
 
-def test_no_server_or_date_header(served: Served) -> None:
+def test_responses_have_no_server_or_date_header(served: Served) -> None:
     with Client(served.port) as client:
         client.send(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
         assert not {"server", "date"} & {name for name, _ in client.reply().headers}
@@ -128,21 +128,21 @@ def test_a_port_in_use_is_reported() -> None:
         port = taken.getsockname()[1]
         server = Served(port=port)
         try:
-            assert server.process.wait(20) == 1
+            assert server.process.wait(60) == 1
             assert f"port {port} on 127.0.0.1 is in use" in server.log
             assert "Traceback" not in server.log
         finally:
             server.end()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_running_calls_finish_after_a_signal_to_the_master(served: Served, number: signal.Signals) -> None:
+@pytest.mark.parametrize("stop_signal", [signal.SIGTERM, signal.SIGINT])
+def test_running_calls_finish_after_a_signal_to_the_master(served: Served, stop_signal: signal.Signals) -> None:
     with Client(served.port) as client:
         client.send(f"GET {PATH}/slow HTTP/1.1\r\nhost: x\r\n\r\n".encode())
         client.until(b"1\r\na\r\n")
-        served.process.send_signal(number)
+        served.process.send_signal(stop_signal)
         assert client.until(b"0\r\n\r\n") == b"1\r\nb\r\n"
-    assert served.process.wait(15) == 0
+    assert served.process.wait(60) == 0
     assert len(served.events("stop")) == 1
 
 
@@ -151,7 +151,7 @@ def test_ctrl_c_stops_all_processes(served: Served) -> None:
     assert get(served.port) == 200
     for pid in (served.worker, served.process.pid):
         os.kill(pid, signal.SIGINT)
-    assert served.process.wait(20) == 0
+    assert served.process.wait(60) == 0
     assert served.events("stop") == served.events("start")
 
 
@@ -162,8 +162,8 @@ def test_a_call_that_hangs_does_not_block_the_stop(served: Served) -> None:
         client.until(b"1\r\na\r\n")
         started = time.monotonic()
         served.process.send_signal(signal.SIGTERM)
-        assert served.process.wait(20) == 0
-        assert time.monotonic() - started < 8
+        assert served.process.wait(60) == 0
+        assert time.monotonic() - started < 30, "the stop waited for the call"
     assert len(served.events("stop")) == 1
 
 
@@ -178,10 +178,10 @@ def test_hup_replaces_the_worker_without_overlap_or_failed_calls(served: Served)
     thread.start()
     first = served.worker
     served.process.send_signal(signal.SIGHUP)
-    until(lambda: len(served.events("start")) == 2, 20)
-    until(lambda: get(served.port) == 200, 20)
+    until(lambda: len(served.events("start")) == 2, 60)
+    until(lambda: get(served.port) == 200, 60)
     stop.set()
-    thread.join(20)
+    thread.join(60)
     assert set(statuses) == {200}
     events = (served.data_dir / "events").read_text().split("\n")
     assert [line.partition(" ")[0] for line in events if line.startswith(("start", "stop"))] == ["start", "stop", "start"]
@@ -190,14 +190,14 @@ def test_hup_replaces_the_worker_without_overlap_or_failed_calls(served: Served)
 
 def test_a_killed_worker_is_replaced(served: Served) -> None:
     os.kill(served.worker, signal.SIGKILL)
-    until(lambda: len(served.events("start")) == 2 and get(served.port) == 200, 20)
+    until(lambda: len(served.events("start")) == 2 and get(served.port) == 200, 60)
 
 
 def test_kill_9_of_the_master_stops_the_worker_and_frees_the_port(served: Served) -> None:
     worker = served.worker
     served.process.kill()
-    served.process.wait(5)
-    until(lambda: not is_ours(worker, served.data_dir), 15)
+    served.process.wait(30)
+    until(lambda: not is_ours(worker, served.data_dir), 60)
     assert served.events("stop") == [worker]
     with socket.create_server(("127.0.0.1", served.port)):
         pass

@@ -66,7 +66,7 @@ def test_the_script_of_a_service_worker_is_refused(front: Front) -> None:
     ["sless_token=x", " SLESS_TOKEN=x", "=sless_token=x", "sless_token", "__Host-sless_token=x",
      "__Secure-sless_session=x; Path=/", "\tsless_x=1"],
 )  # fmt: skip
-def test_cookies_of_the_console(cookie: str) -> None:
+def test_cookies_with_names_of_the_console_are_removed(cookie: str) -> None:
     assert isolated([(b"set-cookie", cookie.encode())], sandbox=False) == []
 
 
@@ -77,7 +77,7 @@ def test_cookies_of_the_console(cookie: str) -> None:
         ("nonsense", True), ("application/json", False), ("text/plain", False), ("image/png", False), ("text/event-stream", False),
     ],
 )  # fmt: skip
-def test_sandboxed_answers(content_type: str | None, page: bool) -> None:
+def test_pages_get_a_sandbox_policy_and_other_answers_do_not(content_type: str | None, page: bool) -> None:
     headers = [(b"content-type", content_type.encode())] if content_type is not None else []
     assert (len(isolated(headers, sandbox=True)) == len(headers) + 1) is page
     assert isolated(headers, sandbox=False) == headers

@@ -51,7 +51,7 @@ def test_a_waiting_call_is_dropped_when_its_caller_leaves(serve: Serve, upstream
     calls: list[str] = []
     before = waits()
     upstream = upstream_of(counting(calls))
-    front = serve(settings=replace(SETTINGS, instance_wait_sec=20))
+    front = serve(settings=replace(SETTINGS, instance_wait_sec=30))
     with front.connect() as client:
         client.send(sent % PATH.encode())
         until(lambda: waiting(front) == 1)
@@ -69,10 +69,10 @@ def test_a_call_queued_for_an_instance_is_dropped_when_its_caller_leaves(serve: 
     def handler(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
         calls.append(first)
         if "slow" in first:
-            assert left.wait(20)
+            assert left.wait(30)
         peer.send(OK)
 
-    front = serve(logs_or(handler), route={"revision": revision_of(concurrency=1)}, settings=replace(SETTINGS, instance_wait_sec=20))
+    front = serve(logs_or(handler), route={"revision": revision_of(concurrency=1)}, settings=replace(SETTINGS, instance_wait_sec=30))
     with front.connect() as slow:
         slow.send(b"GET %b/slow HTTP/1.1\r\nhost: x\r\n\r\n" % PATH.encode())
         until(lambda: calls)
@@ -95,7 +95,7 @@ def test_a_body_read_while_its_call_waits_arrives_whole(serve: Serve, upstream_o
         peer.send(OK)
 
     upstream = upstream_of(logs_or(handler))
-    front = serve(settings=replace(SETTINGS, instance_wait_sec=20))
+    front = serve(settings=replace(SETTINGS, instance_wait_sec=30))
     body = bytes(range(256)) * 4096
     with front.connect() as client:
         client.send(b"POST %b HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % (PATH.encode(), len(body)) + body[:1000])
@@ -108,7 +108,7 @@ def test_a_body_read_while_its_call_waits_arrives_whole(serve: Serve, upstream_o
 
 
 def test_a_call_waiting_for_a_run_slot_is_dropped_when_its_caller_leaves(serve: Serve) -> None:
-    front = serve(route={"wants_instances": False}, settings=replace(SETTINGS, max_runs=1, instance_wait_sec=20))
+    front = serve(route={"wants_instances": False}, settings=replace(SETTINGS, max_runs=1, instance_wait_sec=30))
     with front.connect() as first:
         first.send(b"GET %b HTTP/1.1\r\nhost: x\r\n\r\n" % PATH.encode())
         until(lambda: len(front.fakes.backend.started) == 1)
@@ -121,7 +121,7 @@ def test_a_call_waiting_for_a_run_slot_is_dropped_when_its_caller_leaves(serve: 
 
 @pytest.mark.parametrize("instances", [True, False], ids=["for an instance", "for a run slot"])
 def test_the_depth_of_the_queue_counts_waiting_calls(serve: Serve, instances: bool) -> None:
-    front = serve(route={"wants_instances": instances}, settings=replace(SETTINGS, max_runs=1, instance_wait_sec=20))
+    front = serve(route={"wants_instances": instances}, settings=replace(SETTINGS, max_runs=1, instance_wait_sec=30))
     depth = front.plane.waiting.depth
     assert depth() == QueueDepth(queue="calls", waiting=0, due_at=None)
     with ExitStack() as stack:
@@ -136,7 +136,7 @@ def test_the_depth_of_the_queue_counts_waiting_calls(serve: Serve, instances: bo
                 until(lambda: depth().waiting == number)  # noqa: B023 - called at once
                 began.append(clock.now())
             since = depth().due_at
-            assert since is not None and began[0] - timedelta(seconds=20) < since <= began[0], "the first one"
+            assert since is not None and began[0] - timedelta(seconds=30) < since <= began[0], "the first one"
         until(lambda: depth().waiting == 1)
         since = depth().due_at
         assert since is not None and began[0] <= since <= began[1], "the second one"
@@ -157,7 +157,7 @@ class TestBounds:
     @pytest.mark.parametrize("instances", [True, False])
     def test_a_call_over_a_limit_is_overloaded(self, serve: Serve, bounds: dict[str, int], message: str, instances: bool) -> None:
         queue = WaitQueue(**bounds)
-        settings = replace(SETTINGS, max_runs=1, instance_wait_sec=20)
+        settings = replace(SETTINGS, max_runs=1, instance_wait_sec=30)
         front = serve(route={"wants_instances": instances}, settings=settings, waiting=queue)
         with ExitStack() as stack:
             clients = [stack.enter_context(front.connect()) for _ in range(2 if instances else 3)]
@@ -175,7 +175,7 @@ class TestBounds:
     def test_other_workloads_are_not_affected(self, serve: Serve, upstream_of: UpstreamOf) -> None:
         upstream = upstream_of(counting([]))
         queue = WaitQueue(per_workload=1)
-        front = serve(settings=replace(SETTINGS, instance_wait_sec=20), waiting=queue)
+        front = serve(settings=replace(SETTINGS, instance_wait_sec=30), waiting=queue)
         front.set_routes(route_of(), route_of("g", addresses=[upstream.address]), route_of("h"))
         with front.connect() as first, front.connect() as second:
             first.send(b"GET %b HTTP/1.1\r\nhost: x\r\n\r\n" % PATH.encode())

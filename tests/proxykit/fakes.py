@@ -11,6 +11,8 @@ from sless.domain.statistics import CallStats
 from sless.errors import Code, SlessError
 
 NAMESPACE = "sless-0123456789abcdef"
+BLOCKED_SEC = 60
+"""How long a fake that a test makes unresponsive blocks at most."""
 
 
 def revision_of(name: str = "f", **changes: object) -> Revision:
@@ -41,8 +43,9 @@ class FakeRoutes:
     def __init__(self, *routes: Route) -> None:
         self._snapshot = RouteSnapshot(revision=1, routes=routes)
         self.failing = False
-        self.answers = threading.Event()
-        self.answers.set()
+        self.responsive = threading.Event()
+        """While it is clear, `find_snapshot` blocks."""
+        self.responsive.set()
 
     def set(self, *routes: Route) -> None:
         self._snapshot = replace(self._snapshot, revision=self._snapshot.revision + 1, routes=routes)
@@ -54,7 +57,7 @@ class FakeRoutes:
     def find_snapshot(self, since_revision: int) -> RouteSnapshot | None:
         if self.failing:
             raise RuntimeError("the database is away")
-        self.answers.wait(10)
+        self.responsive.wait(BLOCKED_SEC)
         return self._snapshot if self._snapshot.revision != since_revision else None
 
 
@@ -85,7 +88,7 @@ class FakeQueue:
 
 
 class FakeBackend:
-    """Runs end, in another thread, with what `answer` returns for the spec; None: never."""
+    """A run ends, in another thread, with the result of `answer` for its spec; never if that is None."""
 
     def __init__(self) -> None:
         self.answer: Callable[[RunSpec], ObservedRun | None] = lambda spec: None
@@ -93,9 +96,9 @@ class FakeBackend:
         self.removed: list[str] = []
         self.unresponsive: list[str] = []
         self.reasons: dict[str, str] = {}
-        self.answers = threading.Event()
+        self.responsive = threading.Event()
         """While it is clear, `why_gone` and `report_unresponsive` block."""
-        self.answers.set()
+        self.responsive.set()
         self.asked: list[str] = []
 
     def start_run(self, run: RunSpec, done: Callable[[ObservedRun], None]) -> None:
@@ -109,12 +112,12 @@ class FakeBackend:
 
     def why_gone(self, endpoint_id: str) -> str | None:
         self.asked.append(endpoint_id)
-        self.answers.wait(10)
+        self.responsive.wait(BLOCKED_SEC)
         return self.reasons.get(endpoint_id)
 
     def report_unresponsive(self, endpoint_id: str) -> None:
         self.unresponsive.append(endpoint_id)
-        self.answers.wait(10)
+        self.responsive.wait(BLOCKED_SEC)
 
 
 class FakeCaller:

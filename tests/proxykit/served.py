@@ -24,7 +24,7 @@ def main(data_dir: str, port: str, *options: str) -> int:
     log.configure("info")
     settings = Settings(data_dir=Path(data_dir), port=int(port), graceful_timeout_sec=8, instance_wait_sec=2, max_call_body_bytes=2 * 2**30)
 
-    def note(text: str) -> None:
+    def record(text: str) -> None:
         with (settings.data_dir / "events").open("a") as file:
             file.write(f"{text} {os.getpid()}\n")
 
@@ -36,11 +36,11 @@ def main(data_dir: str, port: str, *options: str) -> int:
         )
         return Application(settings, ApplicationParts(
             plane=plane, verifier=FakeVerifier(), flask=hello_flask, follow_logs=no_follower, follow_build=no_follower,
-            find_unready=lambda: None, start=lambda: note("start"), stop=lambda: note("stop"),
+            find_unready=lambda: None, start=lambda: record("start"), stop=lambda: record("stop"),
         ))  # fmt: skip
 
     try:
-        serve(settings, application, on_listening=lambda bound: note(f"listening {bound}"))
+        serve(settings, application, on_listening=lambda bound: record(f"listening {bound}"))
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

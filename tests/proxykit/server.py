@@ -29,7 +29,7 @@ SETTINGS = Settings(instance_wait_sec=2)
 
 
 def hello_flask(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-    """Answers with the request it got; stands for Flask."""
+    """Stands in for Flask: answers with the request it received."""
     body = environ["wsgi.input"].read()
     names = ("REQUEST_METHOD", "PATH_INFO", "QUERY_STRING", "HTTP_COOKIE", "HTTP_X_A", "CONTENT_LENGTH", "HTTP_X_REQUEST_ID")
     text = "\n".join(f"{name}={environ.get(name)}" for name in names) + f"\nbody={len(body)}"
@@ -70,14 +70,14 @@ class Front:
 
     def __enter__(self) -> "Front":
         self._thread.start()
-        assert self._started.wait(10)
+        assert self._started.wait(30), "the server did not start"
         until(lambda: self.plane.routes.loaded)
         return self
 
     def __exit__(self, *exc: object) -> None:
         self._server.should_exit = True
         self._thread.join(20)
-        assert not self._thread.is_alive()
+        assert not self._thread.is_alive(), "the server did not stop"
         if self._failure is not None:
             raise self._failure
 
@@ -97,7 +97,7 @@ class Front:
 
     @property
     def server_state(self) -> Any:
-        """uvicorn's: its open connections."""
+        """uvicorn's state: its open connections and running requests."""
         return self._server.server_state
 
     def on_loop(self, call: Callable[[], object]) -> None:
@@ -105,7 +105,7 @@ class Front:
         self._loop.call_soon_threadsafe(call)
 
     def run(self, run: Run, timeout_sec: float = 30) -> ObservedRun:
-        """Calls as a reconciler does, and waits."""
+        """Executes a run as the control loops do, and waits for its end."""
         ended: Future[ObservedRun] = Future()
         self.plane.invoker.begin(run, timeout_sec, ended.set_result)
         return ended.result(timeout_sec + 10)
@@ -144,11 +144,11 @@ class Front:
 
     # --- a raw client ---
 
-    def connect(self, timeout_sec: float = 15) -> "Client":
+    def connect(self, timeout_sec: float = 30) -> "Client":
         return Client(self.port, timeout_sec)
 
-    def raw(self, data: bytes, timeout_sec: float = 15) -> bytes:
-        """Sends bytes and returns everything until the server closes."""
+    def raw(self, data: bytes, timeout_sec: float = 30) -> bytes:
+        """Sends bytes; returns everything that arrives until the server closes the connection."""
         with self.connect(timeout_sec) as client:
             client.send(data)
             return client.rest()
@@ -173,7 +173,7 @@ class Reply:
 
 
 class Client:
-    def __init__(self, port: int, timeout_sec: float = 15) -> None:
+    def __init__(self, port: int, timeout_sec: float = 30) -> None:
         self.sock = socket.create_connection(("127.0.0.1", port), timeout=timeout_sec)
         self._buffer = b""
 
@@ -249,9 +249,9 @@ class Client:
         self._buffer += data
 
 
-def until(holds: Callable[[], object], timeout_sec: float = 10) -> None:
+def until(holds: Callable[[], object], timeout_sec: float = 30) -> None:
     """Returns when `holds()` is true; fails after `timeout_sec`."""
     deadline, pause = time.monotonic() + timeout_sec, pauses()
     while not holds():
-        assert time.monotonic() < deadline, "the condition did not hold in time"
+        assert time.monotonic() < deadline, f"the condition did not hold within {timeout_sec:.0f} s"
         time.sleep(next(pause))

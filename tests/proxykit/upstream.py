@@ -56,8 +56,8 @@ class Peer:
     def send(self, data: bytes) -> None:
         self.sock.sendall(data)
 
-    def wait_for_close(self, timeout_sec: float = 10) -> bool:
-        """True when the proxy closes within that time."""
+    def wait_for_close(self, timeout_sec: float = 30) -> bool:
+        """Whether the proxy closes the connection within that time."""
         self.sock.settimeout(timeout_sec)
         try:
             while self.sock.recv(65536):
@@ -88,7 +88,7 @@ class Peer:
 
 
 class Upstream:
-    """Each connection gets its own thread and `handler`; the first failure of one is raised again by `close`."""
+    """Each connection gets its own thread and `handler`; `close` raises the first failure of a handler."""
 
     def __init__(self, handler: Callable[[Peer], None]) -> None:
         self._folder = tempfile.mkdtemp(prefix="sl-", dir="/tmp")
