@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 import urllib.request
@@ -59,7 +60,7 @@ def waiting(cluster: KubeCluster, name: str = "p") -> str:
 
 
 def condition(item: Object, type_: str) -> Object:
-    return next((one for one in item.get("status", {}).get("conditions") or [] if one["type"] == type_), {})
+    return next((found for found in item.get("status", {}).get("conditions") or [] if found["type"] == type_), {})
 
 
 def events(cluster: KubeCluster, reason: str) -> "list[str]":
@@ -91,7 +92,7 @@ def test_a_container_has_its_volumes_environment_and_address(cluster, tmp_path):
 
 def test_a_pod_waits_for_a_missing_secret(cluster):
     make_pod(cluster, pod_spec("sleep", "60", envFrom=[{"secretRef": {"name": "later"}}]))
-    cluster.wait_until(lambda: waiting(cluster) == "CreateContainerConfigError", "told")
+    cluster.wait_until(lambda: waiting(cluster) == "CreateContainerConfigError", "the missing Secret is reported")
     assert container(cluster)["state"]["waiting"]["message"] == 'secret "later" not found'
     cluster.create({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "later", "namespace": NS}})
     cluster.wait_until(lambda: container(cluster)["ready"], "it runs")
@@ -101,8 +102,8 @@ def test_a_crashed_container_restarts_with_back_off_and_keeps_its_log(cluster):
     cluster.options(crash_backoff_sec=0.3)
     make_pod(cluster, pod_spec("sh", "-c", "echo run $$; exit 3"))
     cluster.wait_until(lambda: waiting(cluster) == "CrashLoopBackOff", "back-off")
-    seen = cluster.wait_until(lambda: (one := container(cluster))["restartCount"] >= 2 and one, "restarts")
-    ended = seen["lastState"].get("terminated") or seen["state"]["terminated"]
+    restarted = cluster.wait_until(lambda: (found := container(cluster))["restartCount"] >= 2 and found, "two restarts")
+    ended = restarted["lastState"].get("terminated") or restarted["state"]["terminated"]
     assert (ended["exitCode"], ended["reason"]) == (3, "Error")
     assert cluster.log(NS, "p", previous="true").startswith("run ")
     assert events(cluster, "BackOff")
@@ -121,21 +122,21 @@ def test_a_container_over_its_memory_limit_is_oom_killed(cluster):
 
 
 def test_the_grace_period_is_respected_and_enforced(cluster):
-    deaf = "trap '' TERM; while :; do sleep 0.1; done"
+    stubborn = "trap '' TERM; while :; do sleep 0.1; done"
     polite = "trap 'echo bye; exit 0' TERM; while :; do sleep 0.1; done"
     hook = {"preStop": {"sleep": {"seconds": 1}}}
-    make_pod(cluster, {"terminationGracePeriodSeconds": 1, **pod_spec("sh", "-c", deaf)}, "deaf")
+    make_pod(cluster, {"terminationGracePeriodSeconds": 1, **pod_spec("sh", "-c", stubborn)}, "stubborn")
     make_pod(cluster, {"terminationGracePeriodSeconds": 20, **pod_spec("sh", "-c", polite, lifecycle=hook)}, "polite")
-    cluster.wait_until(lambda: container(cluster, "deaf").get("ready") and container(cluster, "polite").get("ready"), "both run")
+    cluster.wait_until(lambda: container(cluster, "stubborn").get("ready") and container(cluster, "polite").get("ready"), "both run")
     began = time.monotonic()
-    for name in ("deaf", "polite"):
+    for name in ("stubborn", "polite"):
         cluster.delete("Pod", NS, name)
         assert cluster.get("Pod", NS, name)["metadata"]["deletionTimestamp"]
     cluster.wait_until(lambda: not cluster.list("Pod", NS), "both gone")
-    assert 1 <= time.monotonic() - began < 8
+    assert 1 <= time.monotonic() - began < 18, "both ended before the longer grace period"
 
 
-def test_probes_run(cluster):
+def test_a_failed_readiness_probe_keeps_a_container_unready(cluster):
     source = (
         "import http.server, os, sys\n"
         "class H(http.server.BaseHTTPRequestHandler):\n"
@@ -149,7 +150,7 @@ def test_probes_run(cluster):
     get = {"path": "/", "port": "http", "httpHeaders": [{"name": "X-Who", "value": "kubelet"}]}
     probe = {"httpGet": get, "periodSeconds": 1, "failureThreshold": 1}
     make_pod(cluster, pod_spec(image="probed:1", ports=[{"name": "http", "containerPort": 8080}], readinessProbe=probe))
-    cluster.wait_until(lambda: any("statuscode: 503" in text for text in events(cluster, "Unhealthy")), "asked in vain")
+    cluster.wait_until(lambda: any("statuscode: 503" in text for text in events(cluster, "Unhealthy")), "a probe has failed")
     assert container(cluster)["state"].get("running") and not container(cluster)["ready"]
 
 
@@ -167,11 +168,11 @@ def test_kill_9_of_the_server_stops_all_containers():
 
 
 @pytest.mark.parametrize(
-    ("act", "told"),
+    ("act", "is_observed"),
     [
         (
             "pull_error",
-            lambda cluster: waiting(cluster) == "ImagePullBackOff" and any("not found" in one for one in events(cluster, "Failed")),
+            lambda cluster: waiting(cluster) == "ImagePullBackOff" and any("not found" in text for text in events(cluster, "Failed")),
         ),
         ("unschedulable", lambda cluster: condition(cluster.get("Pod", NS, "p"), "PodScheduled").get("reason") == "Unschedulable"),
         ("oom", lambda cluster: container(cluster).get("lastState", {}).get("terminated", {}).get("reason") == "OOMKilled"),
@@ -180,18 +181,18 @@ def test_kill_9_of_the_server_stops_all_containers():
         ("pending", lambda cluster: waiting(cluster) == "ContainerCreating"),
     ],
 )
-def test_pods_follow_their_script(cluster, act, told):
+def test_pods_follow_their_script(cluster, act, is_observed):
     cluster.script(act, image="scripted")
     make_pod(cluster, pod_spec(image="scripted:1"))
-    cluster.wait_until(lambda: told(cluster), act)
+    cluster.wait_until(lambda: is_observed(cluster), act)
 
 
 def test_a_full_node_takes_no_more_pods(cluster):
     cluster.script("ready", image="scripted")
     cluster.node(allocatable={"memory": "1Gi"})
-    asked = {"resources": {"limits": {"memory": "600Mi"}}}
-    make_pod(cluster, pod_spec(image="scripted:1", **asked), "first")
-    make_pod(cluster, pod_spec(image="scripted:1", **asked), "second")
+    resources = {"resources": {"limits": {"memory": "600Mi"}}}
+    make_pod(cluster, pod_spec(image="scripted:1", **resources), "first")
+    make_pod(cluster, pod_spec(image="scripted:1", **resources), "second")
     assert "1 Insufficient memory" in condition(cluster.get("Pod", NS, "second"), "PodScheduled")["message"]
     cluster.delete("Pod", NS, "first", gracePeriodSeconds=0)
     cluster.wait_until(lambda: container(cluster, "second").get("ready"), "there is room now")
@@ -253,7 +254,7 @@ def test_owned_objects_are_deleted_with_their_owner(cluster):
     ("act", "spec", "reason"),
     [("complete", {}, "Complete"), ("crash", {}, "BackoffLimitExceeded"), ("ready", {"activeDeadlineSeconds": 1}, "DeadlineExceeded")],
 )
-def test_ends_of_jobs(cluster, act, spec, reason):
+def test_a_job_ends_with_its_reason(cluster, act, spec, reason):
     cluster.script(act, image="scripted")
     cluster.create(job(**spec))
 
@@ -305,12 +306,12 @@ def test_lists_are_paged_from_one_snapshot(cluster):
     cluster.set_faults(expire_continue=True)
     with pytest.raises(KubeRefused) as expired:
         cluster.request("GET", path, limit="2", **{"continue": page["metadata"]["continue"]})
-    assert expired.value.status == 410 and expired.value.said["reason"] == "Expired"
+    assert expired.value.status == 410 and expired.value.details["reason"] == "Expired"
 
 
 @pytest.mark.parametrize("late", [False, True])
 def test_a_watch_reports_changes_since_a_list(cluster, late):
-    """Also those made before the watch began."""
+    """Including changes made before the watch began."""
     make_maps(cluster, 1)
     path = cluster.path_of("ConfigMap", NS)
     version = cluster.request("GET", path)["metadata"]["resourceVersion"]
@@ -385,7 +386,7 @@ def test_injected_faults_affect_only_matching_requests(cluster):
     with pytest.raises(KubeRefused):
         make_maps(cluster, 1)
     assert cluster.find("ConfigMap", NS, "m0") is not None, "the answer was lost, not the object"
-    cluster.away(0.5)
+    cluster.away(3)
     with pytest.raises(OSError):
         cluster.list("ConfigMap", NS)
     cluster.wait_until(lambda: _answers(cluster), "it is back")
@@ -400,14 +401,14 @@ def _answers(cluster: KubeCluster) -> bool:
 
 
 def test_the_python_kubernetes_client_works(cluster):
-    """A client other than sless's own."""
+    """Another client than that of sless."""
     code = (
         "import sys; from kubernetes import client, config\n"
         "config.load_kube_config(sys.argv[1])\n"
-        "print([one.metadata.name for one in client.CoreV1Api().list_namespace().items])\n"
+        "print([item.metadata.name for item in client.CoreV1Api().list_namespace().items])\n"
     )
     found = subprocess.run(
-        [os.path.join(os.path.dirname(__import__("sys").executable), "python"), "-W", "ignore", "-c", code, str(cluster.kubeconfig)],
+        [sys.executable, "-W", "ignore", "-c", code, str(cluster.kubeconfig)],
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert found.stdout.strip() == "['default', 'kube-system', 'tenant']", found.stderr

@@ -156,16 +156,16 @@ def _total(containers: Iterable[Object], what: str, resource: str) -> Decimal:
 def admit_quota(stored: Stored, kind: Kind, item: Object) -> None:
     """Raises Refused (403) if the new object would exceed a quota of its namespace."""
     namespace, name = item["metadata"].get("namespace", ""), item["metadata"]["name"]
-    asked = usage_of(item) if kind.kind == "Pod" else {kind.plural: Decimal(1), f"count/{kind.resource}": Decimal(1)}
+    requested = usage_of(item) if kind.kind == "Pod" else {kind.plural: Decimal(1), f"count/{kind.resource}": Decimal(1)}
     for quota in stored.items("ResourceQuota", namespace):
         hard = quota["spec"].get("hard") or {}
         if kind.kind == "Pod":
             _must_specify(quota, item)
         used = used_of(stored, namespace, hard)
-        over = [key for key in sorted(hard) if key in asked and used[key] + asked[key] > value_of(hard[key])]
+        over = [key for key in sorted(hard) if key in requested and used[key] + requested[key] > value_of(hard[key])]
         if over:
             text = [",".join(f"{key}={show(key)}" for key in over) for show in (
-                lambda key: text_of(asked[key], key), lambda key: text_of(used[key], key), lambda key: hard[key],  # noqa: B023
+                lambda key: text_of(requested[key], key), lambda key: text_of(used[key], key), lambda key: hard[key],  # noqa: B023
             )]  # fmt: skip
             why = f"exceeded quota: {quota['metadata']['name']}, requested: {text[0]}, used: {text[1]}, limited: {text[2]}"
             raise forbidden(kind.resource, name, why)
@@ -177,7 +177,7 @@ def _must_specify(quota: Object, pod: Object) -> None:
         what, _, resource = key.partition(".")
         if what not in ("limits", "requests") or resource not in ("cpu", "memory"):
             continue
-        names = [one["name"] for one in containers_of(pod["spec"]) if resource not in ((one.get("resources") or {}).get(what) or {})]
+        names = [item["name"] for item in containers_of(pod["spec"]) if resource not in ((item.get("resources") or {}).get(what) or {})]
         if names:
             missing.append(f"{key} for: {','.join(names)}")
     if missing:
@@ -214,8 +214,8 @@ def admit(registry: Stored, kind: Kind, item: Object, warnings: list[str]) -> No
     if kind.namespaced:
         admit_quota(registry, kind, item)
     if kind.kind in ("Deployment", "Job", "ReplicaSet"):
-        place = registry.find("Namespace", "", item["metadata"]["namespace"]) or {}
-        labels = place.get("metadata", {}).get("labels") or {}
+        namespace = registry.find("Namespace", "", item["metadata"]["namespace"]) or {}
+        labels = namespace.get("metadata", {}).get("labels") or {}
         level = labels.get("pod-security.kubernetes.io/warn", labels.get("pod-security.kubernetes.io/enforce", ""))
         violations = security_violations(item["spec"]["template"]["spec"], level)
         if violations:

@@ -1,4 +1,4 @@
-"""The REST interface: maps a request to verb and resource, records it, checks it and carries it out."""
+"""The REST interface: maps a request to a verb and a resource, records it, checks it and executes it."""
 
 import json
 import time
@@ -171,19 +171,19 @@ class Api:
         return replace(answer, headers=warnings)
 
     def _written(self, target: Target, what: tuple[str, str | None], body: Any, writer: Writer) -> Answer:
-        kind, place = target.kind, (target.namespace, target.name)
+        kind, key = target.kind, (target.namespace, target.name)
         match what:
             case ("create", _):
                 return Answer(201, self.registry.create(kind, target.namespace, self._checked(body, kind), writer))
             case ("update", _):
-                return Answer(200, self.registry.replace(kind, *place, self._checked(body, kind), writer))
+                return Answer(200, self.registry.replace(kind, *key, self._checked(body, kind), writer))
             case (_, "apply"):
-                item, new = self.registry.apply(kind, place, self._checked(body, kind, partial=self._exists(target)), writer)
+                item, new = self.registry.apply(kind, key, self._checked(body, kind, partial=self._exists(target)), writer)
                 return Answer(201 if new else 200, item)
         # Other patches are partial objects, so the result is checked.
-        old = self.registry.get(kind.kind, *place)
+        old = self.registry.get(kind.kind, *key)
         self._check_patched(kind, old, what[1] or "", body)
-        return Answer(200, self.registry.patch(kind, place, what[1] or "", body, writer))
+        return Answer(200, self.registry.patch(kind, key, what[1] or "", body, writer))
 
     def _check_patched(self, kind: Kind, old: Object, how: str, body: Any) -> None:
         schema = schemas.resolve(schemas.schema_of(kind.kind, kind.api_version))

@@ -31,7 +31,8 @@ class KubeRefused(Exception):
         self.status, self.body = status, body
 
     @property
-    def said(self) -> Object:
+    def details(self) -> Object:
+        """The Status object of the response."""
         found: Object = json.loads(self.body)
         return found
 
@@ -139,9 +140,9 @@ class KubeCluster:
     # --- recorded requests ---
 
     def requests(self, user: str | None = "sless") -> "list[Object]":
-        """In order, each with verb, group, resource, subresource, namespace, name, status …; of one user, or of all (None)."""
+        """The requests of one user, or of all (None), in order: verb, group, resource, subresource, namespace, name, status …"""
         found: list[Object] = self.control("requests")
-        return [one for one in found if user is None or one["user"] == user]
+        return [item for item in found if user is None or item["user"] == user]
 
     def clear_requests(self) -> None:
         self.control("clear_requests")
@@ -207,11 +208,11 @@ class KubeCluster:
     def control(self, operation: str, **given: Any) -> Any:
         return _answer_of(urllib.request.Request(f"{self._control}/{operation}", json.dumps(given).encode(), method="POST"))
 
-    def wait_until(self, find: Callable[[], Any], what: str, timeout_sec: float = 20.0) -> Any:
+    def wait_until(self, find: Callable[[], Any], what: str, timeout_sec: float = 40.0) -> Any:
         """Returns the first truthy result of `find`."""
         deadline, pause = time.monotonic() + timeout_sec, pauses()
         while not (found := find()):
-            assert time.monotonic() < deadline, f"not within {timeout_sec} s: {what}"
+            assert time.monotonic() < deadline, f"not within {timeout_sec:.0f} s: {what}"
             time.sleep(next(pause))
         return found
 

@@ -18,7 +18,7 @@ def is_ended(pod: Object) -> bool:
     return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
-def is_going(item: Object) -> bool:
+def is_deleting(item: Object) -> bool:
     return bool(item["metadata"].get("deletionTimestamp"))
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from tests.kube import admission
-from tests.kube.conditions import is_ended, is_going, is_ready, owner_reference
+from tests.kube.conditions import is_deleting, is_ended, is_ready, owner_reference
 from tests.kube.deployments import Deployments
 from tests.kube.errors import Refused
 from tests.kube.faults import Faults
@@ -36,12 +36,12 @@ class Controllers:
         if item["kind"] == "Namespace":
             self._namespaces.add("", item["metadata"]["name"])
         elif event == "DELETED" and namespace:
-            place = self.registry.find("Namespace", "", namespace)
-            if place is not None and is_going(place):
+            namespace_object = self.registry.find("Namespace", "", namespace)
+            if namespace_object is not None and is_deleting(namespace_object):
                 self._namespaces.add("", namespace)
         if item["kind"] == "PersistentVolumeClaim":
             self._claims.add_object(item)
-        if event == "DELETED" or (is_going(item) and "foregroundDeletion" in (item["metadata"].get("finalizers") or [])):
+        if event == "DELETED" or (is_deleting(item) and "foregroundDeletion" in (item["metadata"].get("finalizers") or [])):
             self._garbage.add(namespace, item["metadata"]["uid"])
         if event != "MODIFIED" or item["kind"] in ("Pod", "ResourceQuota"):
             self._quotas.add("", namespace)
@@ -56,10 +56,10 @@ class Controllers:
     # --- namespaces ---
 
     def _sync_namespace(self, _: str, name: str) -> None:
-        place = self.registry.find("Namespace", "", name)
-        if place is None:
+        namespace_object = self.registry.find("Namespace", "", name)
+        if namespace_object is None:
             return
-        if not is_going(place):
+        if not is_deleting(namespace_object):
             for kind, item in (
                 ("ServiceAccount", {"metadata": {"name": "default"}}),
                 ("ConfigMap", {"metadata": {"name": "kube-root-ca.crt"}, "data": {"ca.crt": "none"}}),
@@ -73,15 +73,15 @@ class Controllers:
         for kind in KINDS:
             for item in self.registry.items(kind.kind, name) if kind.namespaced else ():
                 left = True
-                if not is_going(item):
+                if not is_deleting(item):
                     self.registry.delete(kind, name, item["metadata"]["name"], DeleteOptions(propagation="Background"))
         if left and any(self.registry.items(kind.kind, name) for kind in KINDS if kind.namespaced):
             return
-        self.registry.remove(place)
+        self.registry.remove(namespace_object)
 
     def resume_namespaces(self) -> None:
-        for place in self.registry.items("Namespace"):
-            self._namespaces.add("", place["metadata"]["name"])
+        for namespace_object in self.registry.items("Namespace"):
+            self._namespaces.add("", namespace_object["metadata"]["name"])
 
     # --- garbage: dependents of deleted owners ---
 
@@ -96,7 +96,7 @@ class Controllers:
                 others = [ref for ref in references if ref["uid"] != uid]
                 if owner is None and any(self._lives(ref["uid"]) for ref in others):
                     self.registry.write_metadata(item, ownerReferences=others)
-                elif not is_going(item):
+                elif not is_deleting(item):
                     how = "Foreground" if owner is not None else "Background"
                     self.registry.delete(
                         kind, item["metadata"].get("namespace", ""), item["metadata"]["name"], DeleteOptions(propagation=how)
@@ -127,7 +127,7 @@ class Controllers:
     def _sync_claim(self, namespace: str, name: str) -> None:
         """Binds immediately; storage is unlimited."""
         claim = self.registry.find("PersistentVolumeClaim", namespace, name)
-        if claim is not None and not is_going(claim):
+        if claim is not None and not is_deleting(claim):
             spec = claim["spec"]
             status = {"phase": "Bound", "accessModes": spec.get("accessModes"), "capacity": (spec.get("resources") or {}).get("requests")}
             self.registry.write_status(claim, status)
@@ -147,7 +147,7 @@ class Controllers:
         addresses = [
             {
                 "addresses": [pod["status"]["podIP"]],
-                "conditions": {"ready": is_ready(pod) and not is_going(pod), "serving": is_ready(pod), "terminating": is_going(pod)},
+                "conditions": {"ready": is_ready(pod) and not is_deleting(pod), "serving": is_ready(pod), "terminating": is_deleting(pod)},
                 "targetRef": {"kind": "Pod", "name": pod["metadata"]["name"], "namespace": namespace, "uid": pod["metadata"]["uid"]},
             }
             for pod in pods

@@ -91,9 +91,9 @@ def _template(spec: Object) -> None:
     _set(spec["template"], metadata={})
     # A workload's template is defaulted too, except that only Pods get requests that default to limits.
     template = spec["template"]["spec"]
-    asked = [(container, (container.get("resources") or {}).get("requests")) for container in template.get("containers") or []]
+    explicit = [(container, (container.get("resources") or {}).get("requests")) for container in template.get("containers") or []]
     pod_spec_defaults(template)
-    for container, requests in asked:
+    for container, requests in explicit:
         if requests is None:
             container["resources"].pop("requests", None)
         else:

@@ -9,8 +9,8 @@ from tests.kube.conditions import (
     condition,
     create_pod,
     deployment_condition,
+    is_deleting,
     is_ended,
-    is_going,
     is_ready,
     owner_reference,
     with_condition,
@@ -39,9 +39,9 @@ class Deployments:
             case "Pod":
                 add_owners(self.registry, self._sets, item, "ReplicaSet")
                 if event == "DELETED":
-                    self._look_at_deployment_of(item)
+                    self._enqueue_deployment_of(item)
 
-    def _look_at_deployment_of(self, pod: Object) -> None:
+    def _enqueue_deployment_of(self, pod: Object) -> None:
         """Recreate waits until the last Pod is gone, after the ReplicaSets have stopped counting it."""
         for reference in pod["metadata"].get("ownerReferences") or []:
             owner = self.registry.find(reference["kind"], pod["metadata"]["namespace"], reference["name"])
@@ -55,11 +55,11 @@ class Deployments:
         if owner is None:
             return
         pods = self.registry.pods_of(owner, owner["spec"]["selector"])
-        active = [pod for pod in pods if not is_going(pod) and not is_ended(pod)]
+        active = [pod for pod in pods if not is_deleting(pod) and not is_ended(pod)]
         failure: Object | None = None
-        if not is_going(owner):
+        if not is_deleting(owner):
             failure = self._scale(owner, active)
-        active = [pod for pod in self.registry.pods_of(owner, owner["spec"]["selector"]) if not is_going(pod) and not is_ended(pod)]
+        active = [pod for pod in self.registry.pods_of(owner, owner["spec"]["selector"]) if not is_deleting(pod) and not is_ended(pod)]
         ready = sum(is_ready(pod) for pod in active)
         self.registry.write_status(
             owner,
@@ -79,7 +79,7 @@ class Deployments:
             except Refused as refusal:
                 self.registry.record_event(owner, "Warning", "FailedCreate", f"Error creating: {refusal.message}")
                 self._sets.later(RETRY_SEC, owner["metadata"]["namespace"], owner["metadata"]["name"])
-                # The first message stays: each one names another pod, and a changed status would be synchronized, and refused, at once.
+                # The first message stays: each attempt names another pod, and a changed status would cause the next attempt at once.
                 old = next(iter((owner.get("status") or {}).get("conditions") or []), None)
                 return old or condition("ReplicaFailure", True, "FailedCreate", refusal.message)
         # Delete the youngest and those that are not ready first.
@@ -92,7 +92,7 @@ class Deployments:
 
     def _sync(self, namespace: str, name: str) -> None:
         owner = self.registry.find("Deployment", namespace, name)
-        if owner is None or is_going(owner):
+        if owner is None or is_deleting(owner):
             return
         sets = self.registry.owned_by("ReplicaSet", owner)
         new = self._new_set(owner, sets)
@@ -100,7 +100,7 @@ class Deployments:
             return
         old = [one for one in sets if one["metadata"]["uid"] != new["metadata"]["uid"]]
         self._roll(owner, new, old)
-        self._forget(owner, old)
+        self._prune(owner, old)
         self._write(owner, new["metadata"]["name"])
 
     def _new_set(self, owner: Object, sets: list[Object]) -> Object | None:
@@ -160,20 +160,21 @@ class Deployments:
     def _shrink(self, new: Object, old: list[Object], least: int, *, wanted: int) -> None:
         available = {one["metadata"]["uid"]: (one.get("status") or {}).get("availableReplicas", 0) for one in [new, *old]}
         spare = sum(available.values()) - least if wanted else sum(available.values())
-        for one in sorted(old, key=lambda item: item["metadata"]["creationTimestamp"]):
-            replicas = one["spec"]["replicas"]
-            ready = min(available[one["metadata"]["uid"]], replicas)
+        for replica_set in sorted(old, key=lambda item: item["metadata"]["creationTimestamp"]):
+            replicas = replica_set["spec"]["replicas"]
+            ready = min(available[replica_set["metadata"]["uid"]], replicas)
             # Unavailable Pods can always be removed.
             drop = (replicas - ready) + min(ready, max(spare, 0))
             spare -= min(ready, max(spare, 0))
             if drop and replicas:
-                self.registry.write_spec(one, replicas=replicas - drop)
+                self.registry.write_spec(replica_set, replicas=replicas - drop)
 
-    def _forget(self, owner: Object, old: list[Object]) -> None:
-        empty = [one for one in old if not one["spec"]["replicas"] and not self.registry.owned_by("Pod", one) and not is_going(one)]
+    def _prune(self, owner: Object, old: list[Object]) -> None:
+        """Deletes the oldest empty ReplicaSets beyond revisionHistoryLimit."""
+        empty = [one for one in old if not one["spec"]["replicas"] and not self.registry.owned_by("Pod", one) and not is_deleting(one)]
         empty.sort(key=lambda one: int(one["metadata"].get("annotations", {}).get(REVISION, 0)))
-        for one in empty[: max(len(empty) - owner["spec"]["revisionHistoryLimit"], 0)]:
-            self.registry.delete(kind_of("ReplicaSet"), one["metadata"]["namespace"], one["metadata"]["name"], DeleteOptions())
+        for unneeded in empty[: max(len(empty) - owner["spec"]["revisionHistoryLimit"], 0)]:
+            self.registry.delete(kind_of("ReplicaSet"), unneeded["metadata"]["namespace"], unneeded["metadata"]["name"], DeleteOptions())
 
     def _write(self, owner: Object, new_name: str) -> None:
         sets = self.registry.owned_by("ReplicaSet", owner)

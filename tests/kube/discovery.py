@@ -7,7 +7,7 @@ from tests.kube.kinds import KINDS
 
 
 def fixed_of(path: str) -> Any:
-    """None for a path of objects."""
+    """The response to a discovery path; None for any other path."""
     if path == "/version":
         return {"major": "1", "minor": "30", "gitVersion": "v1.30.0", "platform": "linux/amd64"}
     if path in ("/healthz", "/readyz", "/livez"):
@@ -22,6 +22,6 @@ def fixed_of(path: str) -> Any:
         return {"kind": "APIGroupList", "apiVersion": "v1", "groups": listed}
     for kind in KINDS:
         if path == kind.prefix:
-            served = [{"name": one.plural, "kind": one.kind, "namespaced": one.namespaced} for one in KINDS if one.prefix == path]
+            served = [{"name": other.plural, "kind": other.kind, "namespaced": other.namespaced} for other in KINDS if other.prefix == path]
             return {"kind": "APIResourceList", "groupVersion": kind.api_version, "resources": served}
     return None

@@ -29,26 +29,26 @@ class Fault:
 
 @dataclass(slots=True)
 class Faults:
-    ordered: list[Fault] = field(default_factory=list)
+    injected: list[Fault] = field(default_factory=list)
     expire_continue: bool = False
     stall_namespaces: bool = False
     """Namespaces stay Terminating."""
 
     def add(self, given: dict[str, Any]) -> None:
-        self.ordered.append(Fault(**{**given, "verbs": tuple(given.get("verbs", ())), "resources": tuple(given.get("resources", ()))}))
+        self.injected.append(Fault(**{**given, "verbs": tuple(given.get("verbs", ())), "resources": tuple(given.get("resources", ()))}))
 
     def clear(self) -> None:
-        self.ordered.clear()
+        self.injected.clear()
         self.expire_continue = self.stall_namespaces = False
 
     async def strike(self, request: Request, *, after: bool = False) -> None:
         """Delays the request or raises, if a fault matches."""
-        for fault in list(self.ordered):
+        for fault in list(self.injected):
             if fault.after != after or not fault.takes(request):
                 continue
             fault.times -= 1
             if fault.times <= 0:
-                self.ordered.remove(fault)
+                self.injected.remove(fault)
             if fault.delay_sec:
                 await asyncio.sleep(fault.delay_sec)
             if fault.status:
@@ -63,4 +63,4 @@ class Faults:
             503: "the server is currently unable to handle the request",
         }
         details = {"retryAfterSeconds": 1} if fault.status == 429 else None
-        return Refused(fault.status, fault.message or texts.get(fault.status, "ordered by the test"), details=details)
+        return Refused(fault.status, fault.message or texts.get(fault.status, "injected by the test"), details=details)

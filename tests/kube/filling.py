@@ -9,8 +9,8 @@ from tests.kube.writers import Object
 
 
 def prepare(item: Object, old: Object | None, addresses: Iterator[int]) -> None:
-    for text, value in (item.pop("stringData", None) or {}).items() if item["kind"] == "Secret" else ():
-        item.setdefault("data", {})[text] = patches.base64_of(value)
+    for name, value in (item.pop("stringData", None) or {}).items() if item["kind"] == "Secret" else ():
+        item.setdefault("data", {})[name] = patches.base64_of(value)
     try:
         set_defaults(item)
     except ValueError as error:

@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> None:
     write_layout(Path(options["oci-layout-path"][0]), destination)
     image = {**build.image, "paths": {**build.image["paths"], "/app/function": str(build.function), "/app/deps": str(build.deps)}}
     request = urllib.request.Request(f"{os.environ['CONTROL']}/image", json.dumps({"reference": destination, "image": image}).encode())
-    urllib.request.urlopen(request, timeout=10).close()
+    urllib.request.urlopen(request, timeout=60).close()
     print("INFO[0001] Skipping push to container registry due to --no-push flag", flush=True)
 
 

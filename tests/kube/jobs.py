@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from tests.kube.conditions import RETRY_SEC, condition, create_pod, is_ended, is_going, is_ready, since, with_condition
+from tests.kube.conditions import RETRY_SEC, condition, create_pod, is_deleting, is_ended, is_ready, since, with_condition
 from tests.kube.errors import Refused
 from tests.kube.kinds import kind_of
 from tests.kube.loops import Loop, add_owners
@@ -52,7 +52,7 @@ class Jobs:
 
     def _sync(self, namespace: str, name: str) -> None:
         job = self.registry.find("Job", namespace, name)
-        if job is None or is_going(job):
+        if job is None or is_deleting(job):
             return
         status = job.get("status") or {}
         if any(one["type"] in ("Complete", "Failed") and one["status"] == "True" for one in status.get("conditions") or []):
@@ -114,7 +114,7 @@ class Jobs:
         first = "SuccessCriteriaMet" if ending["type"] == "Complete" else "FailureTarget"
         conditions = with_condition(conditions, {**ending, "type": first})
         for pod in active:
-            if not is_going(pod):
+            if not is_deleting(pod):
                 self.registry.delete(kind_of("Pod"), pod["metadata"]["namespace"], pod["metadata"]["name"], DeleteOptions())
         if self.registry.pods_of(job, job["spec"]["selector"]) and any(
             not is_ended(pod) for pod in self.registry.pods_of(job, job["spec"]["selector"])

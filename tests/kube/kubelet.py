@@ -95,9 +95,9 @@ class Kubelet:
             return "1 node(s) didn't match Pod's node affinity/selector"
         others = [one for one in self.node.registry.items("Pod") if one["spec"].get("nodeName") == NODE]
         for key in ("cpu", "memory"):
-            asked = admission.usage_of(pod)[f"requests.{key}"]
+            requested = admission.usage_of(pod)[f"requests.{key}"]
             used = sum(admission.usage_of(one).get(f"requests.{key}", 0) for one in others)
-            if asked and used + asked > value_of(node["status"]["allocatable"][key]):
+            if requested and used + requested > value_of(node["status"]["allocatable"][key]):
                 return f"1 Insufficient {key}"
         return ""
 

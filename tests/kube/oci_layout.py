@@ -1,4 +1,4 @@
-"""Images as folders. Apart from the registry, whose imports take longer than a build in the stand-in."""
+"""Images as folders. A module of its own, as the imports of the registry take longer than a build in the stand-in."""
 
 import hashlib
 import json

@@ -57,15 +57,15 @@ def _strategic(item: Any, patch: Any, schema: dict[str, Any]) -> Any:
 
 def _strategic_list(item: list[Any], patch: list[Any], key: str, schema: dict[str, Any]) -> list[Any]:
     result, inner = list(item), items_of(schema)
-    for one in patch:
-        index = next((number for number, have in enumerate(result) if have.get(key) == one.get(key)), None)
-        if one.get("$patch") == "delete":
+    for entry in patch:
+        index = next((number for number, present in enumerate(result) if present.get(key) == entry.get(key)), None)
+        if entry.get("$patch") == "delete":
             if index is not None:
                 del result[index]
         elif index is None:
-            result.append(one)
+            result.append(entry)
         else:
-            result[index] = _strategic(result[index], one, inner)
+            result[index] = _strategic(result[index], entry, inner)
     return result
 
 
@@ -85,7 +85,7 @@ def _parts(pointer: str) -> list[str]:
     return [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")]
 
 
-def _look(document: Any, parts: list[str]) -> Any:
+def _value_at(document: Any, parts: list[str]) -> Any:
     for part in parts:
         document = document[int(part)] if isinstance(document, list) else document[part]
     return document
@@ -97,20 +97,20 @@ def _step(document: Any, step: dict[str, Any]) -> None:
         case "add" | "replace":
             _put(document, parts, step["value"], insert=step["op"] == "add")
         case "remove":
-            _take(document, parts)
+            _remove(document, parts)
         case "move":
-            _put(document, parts, _take(document, _parts(step["from"])), insert=True)
+            _put(document, parts, _remove(document, _parts(step["from"])), insert=True)
         case "copy":
-            _put(document, parts, copy.deepcopy(_look(document, _parts(step["from"]))), insert=True)
+            _put(document, parts, copy.deepcopy(_value_at(document, _parts(step["from"]))), insert=True)
         case "test":
-            if _look(document, parts) != step["value"]:
+            if _value_at(document, parts) != step["value"]:
                 raise ValueError("testing path failed")
         case other:
             raise ValueError(f"unknown operation {other}")
 
 
 def _put(document: Any, parts: list[str], value: Any, *, insert: bool) -> None:
-    target, last = _look(document, parts[:-1]), parts[-1]
+    target, last = _value_at(document, parts[:-1]), parts[-1]
     if isinstance(target, list):
         if last == "-":
             target.append(value)
@@ -124,6 +124,6 @@ def _put(document: Any, parts: list[str], value: Any, *, insert: bool) -> None:
     target[last] = value
 
 
-def _take(document: Any, parts: list[str]) -> Any:
-    target, last = _look(document, parts[:-1]), parts[-1]
+def _remove(document: Any, parts: list[str]) -> Any:
+    target, last = _value_at(document, parts[:-1]), parts[-1]
     return target.pop(int(last)) if isinstance(target, list) else target.pop(last)

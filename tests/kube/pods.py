@@ -294,7 +294,7 @@ class PodWorker:
             container.kill()
 
     def abort(self) -> None:
-        """Kills everything: the Pod no longer exists."""
+        """Kills everything without a grace period: the Pod no longer exists."""
         self.stopping = True
         self._kill_all()
         self.work.cancel()

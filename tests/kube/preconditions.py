@@ -6,8 +6,8 @@ from tests.kube.kinds import Kind
 from tests.kube.writers import DeleteOptions, Object
 
 
-def check_place(registry: Stored, kind: Kind, namespace: str, item: Object) -> str:
-    """The object's name. Raises Refused."""
+def check_name_and_namespace(registry: Stored, kind: Kind, namespace: str, item: Object) -> str:
+    """Returns the object's name. Raises Refused."""
     name = str(item["metadata"].get("name") or "")
     found = item["metadata"].get("namespace", namespace)
     if kind.namespaced and found != namespace:
@@ -16,10 +16,10 @@ def check_place(registry: Stored, kind: Kind, namespace: str, item: Object) -> s
         raise Refused(422, f'{kind.kind} "" is invalid: metadata.name: Required value: name or generateName is required')
     if not kind.namespaced:
         return name
-    place = registry.find("Namespace", "", namespace)
-    if place is None:
+    namespace_object = registry.find("Namespace", "", namespace)
+    if namespace_object is None:
         raise not_found("namespaces", namespace)
-    if place["metadata"].get("deletionTimestamp"):
+    if namespace_object["metadata"].get("deletionTimestamp"):
         refusal = forbidden(kind.resource, name, f"unable to create new content in namespace {namespace} because it is being terminated")
         refusal.details = {**(refusal.details or {}), "causes": [{"reason": "NamespaceTerminating", "field": "metadata.namespace"}]}
         raise refusal

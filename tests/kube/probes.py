@@ -1,4 +1,4 @@
-"""Probes and lifecycle hooks, carried out for real."""
+"""Probes and lifecycle hooks, executed against the container."""
 
 import asyncio
 from typing import Any
@@ -11,14 +11,14 @@ Object = dict[str, Any]
 async def find_failure(probe: Object, container: Container, address: str) -> str | None:
     """None on success, else the reason."""
     try:
-        return await asyncio.wait_for(_carried_out(probe, container, address), probe.get("timeoutSeconds", 1))
+        return await asyncio.wait_for(_execute(probe, container, address), probe.get("timeoutSeconds", 1))
     except TimeoutError:
         return "context deadline exceeded"
     except OSError as error:
         return f"dial tcp {address}: {error.strerror or error}"
 
 
-async def _carried_out(action: Object, container: Container, address: str) -> str | None:
+async def _execute(action: Object, container: Container, address: str) -> str | None:
     if "httpGet" in action:
         return await _http(action["httpGet"], container, address)
     if "tcpSocket" in action:
@@ -58,6 +58,6 @@ def _port(port: int | str, container: Container) -> int:
 async def run_hook(hook: Object, container: Container, address: str) -> str | None:
     """Runs a preStop hook. None on success, else the reason."""
     try:
-        return await _carried_out(hook, container, address)
+        return await _execute(hook, container, address)
     except OSError as error:
         return str(error)

@@ -20,12 +20,12 @@ class Groups:
         self._reaper = reaper
 
     def add(self, group: int) -> None:
-        self._tell(f"+{group}\n")
+        self._send(f"+{group}\n")
 
     def remove(self, group: int) -> None:
-        self._tell(f"-{group}\n")
+        self._send(f"-{group}\n")
 
-    def _tell(self, text: str) -> None:
+    def _send(self, text: str) -> None:
         self._reaper.write(text.encode())
         self._reaper.flush()
 

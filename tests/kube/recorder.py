@@ -65,8 +65,8 @@ class Rules:
     writable: list[str] = field(default_factory=list)
 
     def allow(self, request: Request) -> bool:
-        place = request.name if request.resource == "namespaces" else request.namespace
-        if self.writable and request.verb not in _READS and not any(fnmatchcase(place, pattern) for pattern in self.writable):
+        namespace = request.name if request.resource == "namespaces" else request.namespace
+        if self.writable and request.verb not in _READS and not any(fnmatchcase(namespace, pattern) for pattern in self.writable):
             return False
         return any(_allows(rule, request) for rule in [*self.cluster, *self.local.get(request.namespace, [])])
 

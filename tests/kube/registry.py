@@ -15,7 +15,7 @@ from tests.kube.errors import Refused, not_found
 from tests.kube.filling import prepare
 from tests.kube.kinds import Kind, kind_of
 from tests.kube.ownership import Owners, check_conflicts, own, owners_of
-from tests.kube.preconditions import check_place, check_version, grace_of
+from tests.kube.preconditions import check_name_and_namespace, check_version, grace_of
 from tests.kube.schemas import resolve, schema_of
 from tests.kube.selectors import selector_matches
 from tests.kube.writers import CONTROLLER, KUBELET, DeleteOptions, Object, Writer, later_text, now_text
@@ -92,7 +92,7 @@ class Registry:
         metadata = item.setdefault("metadata", {})
         if not metadata.get("name") and metadata.get("generateName"):
             metadata["name"] = metadata["generateName"] + uuid.uuid4().hex[:5]
-        name = check_place(self, kind, namespace, item)
+        name = check_name_and_namespace(self, kind, namespace, item)
         if self.find(kind.kind, namespace, name) is not None:
             raise Refused(
                 409, f'{kind.resource} "{name}" already exists', reason="AlreadyExists", details={"name": name, "kind": kind.plural}
@@ -123,16 +123,16 @@ class Registry:
             raise Refused(400, f"the name of the object ({found}) does not match the name on the URL ({name})")
         return self.update(kind, old, copy.deepcopy(item), writer)
 
-    def patch(self, kind: Kind, place: tuple[str, str], how: str, patch: Any, writer: Writer) -> Object:
-        """`how` is json, merge or strategic."""
-        old = self.get(kind.kind, *place)
+    def patch(self, kind: Kind, key: tuple[str, str], how: str, patch: Any, writer: Writer) -> Object:
+        """`key` is (namespace, name); `how` is json, merge or strategic."""
+        old = self.get(kind.kind, *key)
         schema = resolve(schema_of(kind.kind, kind.api_version))
         new = patches.patched(how, copy.deepcopy(old), patch, schema)
         return self.update(kind, old, new, writer)
 
-    def apply(self, kind: Kind, place: tuple[str, str], applied: Object, writer: Writer) -> tuple[Object, bool]:
-        """Server-side apply: (object, whether it is new)."""
-        namespace, name = place
+    def apply(self, kind: Kind, key: tuple[str, str], applied: Object, writer: Writer) -> tuple[Object, bool]:
+        """Server-side apply at (namespace, name): (object, whether it is new)."""
+        namespace, name = key
         if applied.get("metadata", {}).get("managedFields"):
             raise Refused(400, "metadata.managedFields must be nil")
         if applied.get("metadata", {}).get("name", name) != name:
@@ -150,7 +150,7 @@ class Registry:
         owners = owners_of(old)
         mine = (writer.manager, "Apply", writer.subresource)
         check_conflicts(old, schema, wanted, owners, writer)
-        others: set[fieldsets.Path] = set().union(*(paths for key, paths in owners.items() if key != mine), set())
+        others: set[fieldsets.Path] = set().union(*(paths for owner, paths in owners.items() if owner != mine), set())
         new = fieldsets.applied_over(old, applied, schema, before=owners.get(mine, set()), others=others)
         new["metadata"] = {**new["metadata"], "managedFields": old["metadata"].get("managedFields", [])}
         return self._update(kind, old, new, writer, (applied, owners)), False
@@ -277,8 +277,8 @@ class Registry:
         """Creates an Event about an object; a repeated one only increases its count."""
         namespace = about["metadata"].get("namespace", "default")
         name = f"{about['metadata']['name']}.{uuid.uuid5(uuid.NAMESPACE_OID, about['metadata']['uid'] + reason + message).hex[:16]}"
-        place = self.find("Namespace", "", namespace)
-        if place is None or place["metadata"].get("deletionTimestamp"):
+        namespace_object = self.find("Namespace", "", namespace)
+        if namespace_object is None or namespace_object["metadata"].get("deletionTimestamp"):
             return
         old = self.find("Event", namespace, name)
         if old is not None:

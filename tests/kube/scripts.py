@@ -1,7 +1,6 @@
 """Scripts for Pods that simulate instead of run."""
 
 import itertools
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,7 +54,3 @@ def take_script(scripts: list[Script], pod: dict[str, Any]) -> Script | None:
         if not found.times:
             scripts.remove(found)
     return found
-
-
-def names_of(scripts: Iterable[Script]) -> list[str]:
-    return [script.act for script in scripts]

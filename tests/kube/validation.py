@@ -183,10 +183,12 @@ def _container(container: Object, path: str, volumes: set[Any], causes: Causes) 
         if mount.get("name") not in volumes
     ]
     resources = container.get("resources") or {}
-    for key, asked in (resources.get("requests") or {}).items():
+    for key, request in (resources.get("requests") or {}).items():
         limit = (resources.get("limits") or {}).get(key)
-        if limit is not None and _value(asked) > _value(limit):
-            causes.append((f"{path}.resources.requests", f'Invalid value: "{asked}": must be less than or equal to {key} limit of {limit}'))
+        if limit is not None and _value(request) > _value(limit):
+            causes.append(
+                (f"{path}.resources.requests", f'Invalid value: "{request}": must be less than or equal to {key} limit of {limit}')
+            )
     for probe in ("livenessProbe", "startupProbe"):
         if (container.get(probe) or {}).get("successThreshold", 1) != 1:
             causes.append((f"{path}.{probe}.successThreshold", "Invalid value: must be 1"))

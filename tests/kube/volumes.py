@@ -42,12 +42,13 @@ def make_volumes(stored: Stored, pod: Object, folder: Path) -> dict[str, Path]:
     return made
 
 
-def _fill(stored: Stored, target: Path, place: tuple[str, str, str], source: Object) -> None:
-    found = stored.find(*place)
+def _fill(stored: Stored, target: Path, reference: tuple[str, str, str], source: Object) -> None:
+    """Writes the content of the ConfigMap or Secret (kind, namespace, name) into a folder. Raises Missing."""
+    found = stored.find(*reference)
     if found is None:
         if source.get("optional"):
             return
-        raise Missing(f'{place[0].lower()} "{place[2]}" not found')
+        raise Missing(f'{reference[0].lower()} "{reference[2]}" not found')
     content = content_of(found)
     modes = {item["key"]: item.get("mode") for item in source.get("items") or []}
     paths = {item["key"]: item["path"] for item in source.get("items") or []} or {key: key for key in content}
@@ -55,7 +56,7 @@ def _fill(stored: Stored, target: Path, place: tuple[str, str, str], source: Obj
         if key not in content:
             if source.get("optional"):
                 continue
-            raise Missing(f"references non-existent {place[0].lower()} key: {key}")
+            raise Missing(f"references non-existent {reference[0].lower()} key: {key}")
         file = target / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.unlink(missing_ok=True)

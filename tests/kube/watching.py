@@ -11,7 +11,7 @@ from tests.kube.kinds import Kind
 from tests.kube.registry import Object, Registry
 
 BOOKMARK_SEC = 30
-USUAL_SEC = 1800
+DEFAULT_TIMEOUT_SEC = 1800
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class Watch:
             self.registry.listeners.remove(on)
 
     async def _following(self, queue: "asyncio.Queue[tuple[str, Object]]") -> AsyncIterator[tuple[str, Object]]:
-        deadline = time.monotonic() + float(self.query.get("timeoutSeconds") or USUAL_SEC)
+        deadline = time.monotonic() + float(self.query.get("timeoutSeconds") or DEFAULT_TIMEOUT_SEC)
         while (left := deadline - time.monotonic()) > 0:
             try:
                 yield await asyncio.wait_for(queue.get(), min(left, BOOKMARK_SEC))

@@ -170,7 +170,7 @@ def test_pods_have_minimal_privileges(rendered):
             assert {"/tmp", "/data"} <= {item["mountPath"] for item in container["volumeMounts"]}
 
 
-def test_runtime_images_are_kept_on_the_nodes_if_wanted(rendered):
+def test_runtime_images_are_pulled_in_advance_when_enabled(rendered):
     assert not any(item["kind"] == "DaemonSet" for item in rendered["default"])
     pod = next(item for item in rendered["full"] if item["kind"] == "DaemonSet")["spec"]["template"]["spec"]
     assert {item["name"]: item["image"] for item in pod["containers"]} == FULL["runtimeImages"]
@@ -203,7 +203,7 @@ def test_running_calls_get_time_to_finish(rendered):
         assert grace_sec > stop_sec + lifecycle["preStop"]["sleep"]["seconds"], values
 
 
-def test_probes(rendered):
+def test_probes_check_the_server_but_not_its_database(rendered):
     container = pod_of(rendered["default"])["containers"][0]
     assert container["startupProbe"]["httpGet"]["path"] == "/readyz"
     # Calls still reach running instances when the database is down or the disk is full.
@@ -217,8 +217,8 @@ def test_maintenance_serves_nothing(rendered):
     assert not [name for name in container if name.endswith("Probe")]
     # It must end at once on SIGTERM; a container's first process only gets signals that it blocks or handles.
     script = container["command"][2]
-    mask = "import signal; old = signal.sigwait; signal.sigwait = lambda what: print(sorted(signal.pthread_sigmask(0, ())), sorted(what))"
-    output = subprocess.run([sys.executable, "-c", f"{mask}; {script}"], capture_output=True, text=True, check=True).stdout
+    print_signals = "import signal; signal.sigwait = lambda awaited: print(sorted(signal.pthread_sigmask(0, ())), sorted(awaited))"
+    output = subprocess.run([sys.executable, "-c", f"{print_signals}; {script}"], capture_output=True, text=True, check=True).stdout
     assert output.split() == ["[<Signals.SIGTERM:", "15>]", "[15]"]
 
 
@@ -254,7 +254,7 @@ def test_the_ingress_allows_long_calls_and_large_bodies(rendered):
     assert [rule["host"] for rule in ingress["spec"]["rules"]] == ["fn.example.net", "*.fns.example.org"]
 
 
-def test_urls(rendered):
+def test_the_external_url_comes_from_the_ingress_without_own_hosts_for_functions(rendered):
     ingress = {"ingress": {"enabled": True, "host": "fn.example.net", "tls": {"enabled": True}}}
     assert environment_of(render(ingress))["SLESS_EXTERNAL_URL"] == "https://fn.example.net"
     per_function = environment_of(render({**ingress, "functions": {"ingress": {"host": "apps.example.net"}}}))
@@ -273,7 +273,7 @@ def test_the_network_policy_admits_builds_and_the_chart_test(rendered):
     assert "from" not in open_rule
 
 
-def test_the_registry_login():
+def test_the_registry_login_names_the_host_of_the_registry():
     def servers(host):
         objects = render({"registry": {"host": host, "username": "u", "password": "p"}})
         text = one(objects, "Secret", "sless-registry")["data"][".dockerconfigjson"]
@@ -333,9 +333,9 @@ BROKEN = {
     "secret among the settings": ({"settings": {"jwt_secret": "x" * 40}}, r"jwt_secret"),
     "setting that has its own value": ({"settings": {"log_level": "debug"}}, r"log_level"),
     "wrong type": ({"replicas": "two"}, r"replicas.*integer"),
-    "nothing to pull": ({"functions": {"prePull": True}}, r"functions\.prePull"),
-    "below the least": ({"settings": {"max_runs": 0}}, r"max_runs"),
-    "grace": ({"gracefulTimeoutSec": 2}, r"gracefulTimeoutSec"),
+    "no images to pull": ({"functions": {"prePull": True}}, r"functions\.prePull"),
+    "below the minimum": ({"settings": {"max_runs": 0}}, r"max_runs"),
+    "short grace period": ({"gracefulTimeoutSec": 2}, r"gracefulTimeoutSec"),
     "unknown mode": ({"auth": {"mode": "none"}}, r"auth.mode"),
     "short secret": ({"auth": {"jwtSecret": "short"}}, r"auth\.jwtSecret: expected at least 32 bytes, found 5"),
     "functions on the console's host": (
@@ -343,7 +343,7 @@ BROKEN = {
     "encryption key": ({"encryption": {"keys": "c2hvcnQ="}}, r"encryption\.keys: expected 32 bytes .* found 8 characters"),
     "jwks without a URL": ({"auth": {"mode": "jwks"}}, r"auth\.jwksUrl"),
     "public key without a key": ({"auth": {"mode": "public-key"}}, r"auth\.publicKey"),
-    "another database": ({"database": {"url": "mysql://db/x"}}, r"database\.url: expected postgresql://"),
+    "unsupported database": ({"database": {"url": "mysql://db/x"}}, r"database\.url: expected postgresql://"),
     "url and secret": ({"database": {"url": "postgresql://x/y", "existingSecret": "pg"}}, r"database\.url and existingSecret"),
     "a bucket without S3": ({"s3": {"bucket": "code"}}, r"s3\.endpoint: a bucket or keys are set"),
     "only one S3 key": ({"s3": S3["s3"] | {"secretKey": ""}}, r"s3\.accessKey and s3\.secretKey: expected both"),
@@ -355,9 +355,9 @@ BROKEN = {
     "annotation that is not text": ({"podAnnotations": {"prometheus.io/port": 9090}}, r"podAnnotations"),
     "ingress without a host": ({"ingress": {"enabled": True}}, r"ingress\.host"),
     "builder beside sless": ({"builder": {"namespace": NAMESPACE}}, r"expected a namespace for builds only"),
-    "egress": ({"functions": {"egressAllow": ["postgres.internal"]}}, r"egressAllow"),
+    "egress to a host name": ({"functions": {"egressAllow": ["postgres.internal"]}}, r"egressAllow"),
     "low port": ({"service": {"port": 80}}, r"service.port"),
-    "quantity": ({"persistence": {"size": "eight"}}, r"persistence.size"),
+    "invalid size": ({"persistence": {"size": "eight"}}, r"persistence.size"),
 }  # fmt: skip
 
 

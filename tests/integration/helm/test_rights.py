@@ -1,4 +1,4 @@
-"""Everything the server's account may do in a cluster: the rules of the chart, and the policy that limits where it may change anything."""
+"""Everything the server's account may do in a cluster: the rules of the chart, and the policy that limits where it may make changes."""
 
 import pytest
 
@@ -50,11 +50,20 @@ def listed(rules_of_role):
 def request(verb: str, resource: str, namespace: str, group: str = "", name: str = "x") -> Request:
     resource, _, part = resource.partition("/")
     return Request(
-        verb=verb, group=group, resource=resource, subresource=part, namespace=namespace, name=name, user="u", manager="", path="", query=""
+        verb=verb,
+        group=group,
+        resource=resource,
+        subresource=part,
+        namespace=namespace,
+        name=name,
+        user="u",
+        manager="",
+        path="",
+        query="",
     )
 
 
-def test_the_account_may_do_this_and_nothing_else(rights):
+def test_the_account_has_exactly_these_rights(rights):
     """A new line or verb here is a decision: no roles, no exec, no nodes, no volumes, no wildcards."""
     assert listed(rights.cluster) == EVERYWHERE
     assert {namespace: listed(rules) for namespace, rules in rights.local.items()} == {NAMESPACE: OWN}
@@ -66,20 +75,20 @@ def test_secrets_are_read_by_name_in_its_own_namespace_only(rules):
     assert not rules.allow(request("get", "secrets", "sless-fn-0123456789abcdef"))
 
 
-@pytest.mark.parametrize("place", ["kube-system", "default", "cloud2", "sless", "xsless-fn-1", f"{NAMESPACE}-builds2"])
-def test_nothing_is_changed_in_other_namespaces(rights, rules, place):
+@pytest.mark.parametrize("namespace", ["kube-system", "default", "cloud2", "sless", "xsless-fn-1", f"{NAMESPACE}-builds2"])
+def test_nothing_is_changed_in_other_namespaces(rights, rules, namespace):
     allowed = [
         (verb, resource)
         for verb, group, resource in rights.all()
-        if verb in WRITES and rules.allow(request(verb, resource, "" if resource == "namespaces" else place, group, place))
+        if verb in WRITES and rules.allow(request(verb, resource, "" if resource == "namespaces" else namespace, group, namespace))
     ]
     assert allowed == []
 
 
-@pytest.mark.parametrize("place", ["sless-fn-0123456789abcdef", f"{NAMESPACE}-builds"])
-def test_tenants_and_builds_are_managed(rules, place):
-    assert rules.allow(request("create", "secrets", place)) and rules.allow(request("delete", "jobs", place, "batch"))
-    assert rules.allow(request("delete", "namespaces", "", name=place))
+@pytest.mark.parametrize("namespace", ["sless-fn-0123456789abcdef", f"{NAMESPACE}-builds"])
+def test_tenants_and_builds_are_managed(rules, namespace):
+    assert rules.allow(request("create", "secrets", namespace)) and rules.allow(request("delete", "jobs", namespace, "batch"))
+    assert rules.allow(request("delete", "namespaces", "", name=namespace))
 
 
 def test_the_policy_can_be_left_out_and_follows_the_values():
