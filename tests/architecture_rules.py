@@ -2,9 +2,9 @@
 
 `test_architecture.py` applies them to the repository, and to bad samples to show that each rule reports violations.
 
-Decision: import-linter was tried for the import table and finds the same. It stays out: the table is a list of what each part may import,
-which import-linter expresses as 21 contracts that list what is forbidden, 480 lines that every new part changes. The rules for libraries,
-cycles and the environment would remain.
+Decision: import-linter was tried for the import table and finds the same violations. It is not used: the table lists what each part may
+import, while import-linter needs 21 contracts that list what is forbidden, 480 lines that every new part changes. The rules for libraries,
+cycles and the environment would remain in any case.
 """
 
 import ast
@@ -365,7 +365,7 @@ def unexplained_suppressions(sources: list[Source]) -> list[str]:
 
 def file_length_violations(sources: list[Source]) -> list[str]:
     return [
-        f"{source.path}: {lines} lines, {MAX_FILE_LINES} are the limit: split it by responsibility"
+        f"{source.path}: {lines} lines, the limit is {MAX_FILE_LINES}: split it by responsibility"
         for source in sources
         if (lines := len(source.text.splitlines())) > MAX_FILE_LINES
     ]
@@ -373,7 +373,7 @@ def file_length_violations(sources: list[Source]) -> list[str]:
 
 def function_length_violations(sources: list[Source]) -> list[str]:
     return [
-        f"{source.path}:{line}: {name} has {lines} lines, {MAX_FUNCTION_LINES} are the limit"
+        f"{source.path}:{line}: {name} has {lines} lines, the limit is {MAX_FUNCTION_LINES}"
         for source in sources
         for name, line, lines in (_python_functions(source) if source.path.suffix == ".py" else _script_functions(source))
         if lines > MAX_FUNCTION_LINES

@@ -1,4 +1,4 @@
-"""Domain objects with sensible defaults; a test sets only the fields it is about."""
+"""Domain objects with sensible defaults; a test sets only the fields that matter to it."""
 
 from datetime import UTC, datetime
 from typing import Any

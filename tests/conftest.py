@@ -30,7 +30,7 @@ LONGEST_FIRST = (
     "terraform", "kubernetes", "replicas", "async", "restartable", "kill", "events-soak", "package", "demo", "conformance-product",
     "test_schemathesis", "bench", "examples", "kube-install", "events",
 )  # fmt: skip
-"""Groups that take half a minute or more; tests marked slow follow, then the rest by folder."""
+"""Groups that take half a minute or more, in the order in which they start; tests marked slow follow, then the rest by folder."""
 SLOW_FOLDERS = frozenset({"e2e", "conformance"})
 SLOW_FILES = ("test_build", "test_kubernetes", "test_go_image", "test_backend")
 """Start builders, containers or Go; files of `tests/unit` with such names do not."""
@@ -43,6 +43,7 @@ ONE_WORKER_EACH = frozenset({
     "test_architecture.py", "test_bad_input_handlers.py", "test_chart.py", "test_front_door.py", "test_function_hosts.py",
     "test_go_only.py", "test_node_only.py", "test_proxied.py", "test_schemathesis.py",
 })  # fmt: skip
+"""Files whose module fixtures are expensive: all tests of one run in the same worker."""
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
@@ -57,7 +58,7 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Collects without searching for garbage: thousands of tests are all kept, here and whenever a test collects garbage."""
+    """Collects tests with the garbage collector off, and exempts them from later collections: they all live until the end."""
     gc.disable()
     try:
         return (yield)
@@ -121,7 +122,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def _logs_of(used: Iterable[Any]) -> set[Path]:
-    """A tenant has one server, a pair of replicas has two."""
+    """Log files of the servers among the fixtures of a test, and among their attributes: a tenant has one server, replicas are two."""
     held = [item for value in used for item in (value, *getattr(value, "__dict__", {}).values())]
     return {item.log_file for item in held if isinstance(item, Product) and item.log_file.exists()}
 

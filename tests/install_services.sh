@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# install_services.sh VENV: what the tests run for real beside Python.
+# install_services.sh VENV: installs the programs that the tests use besides Python.
 #
 # The servers of PostgreSQL and RabbitMQ, an image registry, buildah, bubblewrap, Chromium, promtool, systemd-analyze, and wrk and nginx for the
-# bench: as root on Debian or Ubuntu they are installed when missing, elsewhere the text says what to install, and the tests that need them are
-# skipped (with CI=true they fail).
-# Node.js 20: taken from PyPI into the virtual environment when the machine has none.
+# bench: installed if missing as root on Debian or Ubuntu. Elsewhere it prints what to install; tests that need a missing program are skipped,
+# or fail with CI=true.
+# Node.js 20: installed from PyPI into the virtual environment if the machine has none.
 set -euo pipefail
 
 venv=$1
@@ -20,14 +20,14 @@ has_node() {
 }
 
 install_quietly() {
-    # Debian's packages start what they install as a service: here nothing is to run but what a test starts itself.
+    # Debian's packages start their services; tests start their own.
     local policy=/usr/sbin/policy-rc.d own=
     if [ ! -e "$policy" ]; then
         own=yes
         printf '#!/bin/sh\nexit 101\n' >"$policy"
         chmod 755 "$policy"
     fi
-    # Nor a cluster of PostgreSQL.
+    # Nor should the package create a PostgreSQL cluster.
     mkdir -p /etc/postgresql-common
     [ -e /etc/postgresql-common/createcluster.conf ] || echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.conf
     apt-get update -qq
@@ -46,7 +46,7 @@ install_node() {
 
 missing=()
 
-# need PACKAGE TESTS: the package is missing, and which tests use it.
+# need PACKAGE TESTS: remembers a missing package; TESTS continues the sentence "tests …".
 need() {
     missing+=("$1")
     if ! can_install; then

@@ -122,7 +122,7 @@ def source(path: str, text: str = "") -> Source:
 PACKAGES = [source(f"sless/{name}/__init__.py") for name in ("domain", "store", "http", "usecases", "proxy", "reconcile")]
 
 
-class TestTheTableBites:
+class TestImportTable:
     @pytest.mark.parametrize(
         ("path", "text"),
         [
@@ -162,17 +162,17 @@ class TestTheTableBites:
         ]
 
 
-class TestTheOtherRulesBite:
-    def test_cycles(self):
-        a, b, c = (
+class TestOtherRules:
+    def test_a_cycle_is_reported(self):
+        first, second, third = (
             source("sless/store/a.py", "from sless.store.b import x"),
             source("sless/store/b.py", "def f():\n    from . import c"),
             source("sless/store/c.py", "import sless.store.a"),
         )
-        assert rules.cycles([a, b, c]) == ["import cycle: sless.store.a → sless.store.b → sless.store.c → sless.store.a"]
-        assert rules.cycles([a, b, source("sless/store/c.py", "import json")]) == []
+        assert rules.cycles([first, second, third]) == ["import cycle: sless.store.a → sless.store.b → sless.store.c → sless.store.a"]
+        assert rules.cycles([first, second, source("sless/store/c.py", "import json")]) == []
 
-    def test_two_cycles_through_one_module(self):
+    def test_two_cycles_through_one_module_are_both_reported(self):
         found = rules.cycles(
             [
                 source("sless/a.py", "import sless.b\nimport sless.c"),
@@ -191,13 +191,13 @@ class TestTheOtherRulesBite:
             ("sless/store/engine.py", "def f():\n    import numpy", "numpy has no home in LIBRARY_HOMES"),
         ],
     )
-    def test_libraries(self, path: str, text: str, message: str):
+    def test_a_library_outside_its_home_is_reported(self, path: str, text: str, message: str):
         assert [found.split(": ", 1)[1] for found in rules.library_violations([source(path, text)])] == [message]
 
-    def test_libraries_at_home(self):
+    def test_a_library_at_home_is_allowed(self):
         assert rules.library_violations([source("sless/code/s3.py", "import boto3\nimport os.path\nfrom . import folder")]) == []
 
-    def test_runtime_imports(self):
+    def test_a_runtime_may_not_import_packages_or_other_runtimes(self):
         runtime = source("runtimes/python3.11/runtime.py", "import socket\nimport inside.loop\nimport requests")
         own = source("runtimes/python3.11/inside/loop.py", "from . import events\nfrom inside import events")
         other = source("runtimes/python2.7/inside/loop.py")
@@ -207,11 +207,11 @@ class TestTheOtherRulesBite:
     @pytest.mark.parametrize(
         "text", ["import os\nos.environ['A']", "import os\nos.getenv('A')", "from os import path, environ", "import os as system"]
     )
-    def test_environment(self, text: str):
+    def test_reading_the_environment_elsewhere_is_reported(self, text: str):
         assert len(rules.environment_violations([source("sless/store/engine.py", text)])) == 1
         assert rules.environment_violations([source("sless/config.py", text), source("sless/cli/serve.py", text)]) == []
 
-    def test_charters(self):
+    def test_a_missing_or_short_charter_is_reported(self):
         assert rules.charter_violations([source("sless/store/__init__.py", '"""Store."""')])
         assert rules.charter_violations([source("sless/store/__init__.py", "X = 1")])
         assert not rules.charter_violations([source("sless/store/__init__.py", f'"""{"Why. " * 20}"""')])
@@ -225,7 +225,7 @@ class TestTheOtherRulesBite:
             "def f():\n    with contextlib.suppress(Exception):\n        g()",
         ],
     )
-    def test_blind_excepts(self, text: str):
+    def test_a_blind_except_is_reported_unless_it_is_listed(self, text: str):
         place = "sless/store/engine.py:f"
         engine = source("sless/store/engine.py", text)
         assert len(rules.blind_except_violations([engine], {})) == 1
@@ -243,17 +243,17 @@ class TestTheOtherRulesBite:
     def test_narrow_or_raising_excepts_are_allowed(self, handler: str):
         assert rules.blind_except_violations([source("sless/x.py", f"try:\n    g()\n{handler}")], {}) == []
 
-    def test_unexplained_blind_excepts(self):
-        bare = "try:\n    g()\nexcept BaseException as error:\n    log(error)"
-        said = bare.replace("error:", "error:  # a handler may raise anything")
-        assert len(rules.unexplained_blind_excepts([source("runtimes/x/y.py", bare)])) == 1
-        assert rules.unexplained_blind_excepts([source("runtimes/x/y.py", said)]) == []
+    def test_a_blind_except_without_a_reason_is_reported(self):
+        unexplained = "try:\n    g()\nexcept BaseException as error:\n    log(error)"
+        explained = unexplained.replace("error:", "error:  # a handler may raise anything")
+        assert len(rules.unexplained_blind_excepts([source("runtimes/x/y.py", unexplained)])) == 1
+        assert rules.unexplained_blind_excepts([source("runtimes/x/y.py", explained)]) == []
 
-    def test_file_length(self):
+    def test_a_file_over_300_lines_is_reported(self):
         assert rules.file_length_violations([source("sless/x.py", "x = 1\n" * 300)]) == []
         assert len(rules.file_length_violations([source("static/x.js", "x = 1\n" * 301)])) == 1
 
-    def test_python_function_length(self):
+    def test_a_long_python_function_is_reported(self):
         assert rules.function_length_violations([source("sless/x.py", "def f():\n" + "    x = 1\n" * 48)]) == []
         assert (
             len(rules.function_length_violations([source("sless/x.py", "class A:\n    async def f(self):\n" + "        x = 1\n" * 49)]))
@@ -270,7 +270,7 @@ class TestTheOtherRulesBite:
             "  static #load(event) {",
         ],
     )
-    def test_script_function_length(self, head: str):
+    def test_a_long_script_function_is_reported(self, head: str):
         indent = head[: len(head) - len(head.lstrip())]
         body = f"{indent}  if (x) {{\n{indent}    y()\n{indent}  }}\n"
         long = f"{head}\n{body * 16}{indent}}}\n"
@@ -280,7 +280,7 @@ class TestTheOtherRulesBite:
         assert rules.function_length_violations([source("static/x.mjs", f"{head}\n{body * 15}{indent}}}\n")]) == []
 
     @pytest.mark.parametrize("mark", ["noqa: N802", "noqa", "type: ignore", "type: ignore[misc]", "type: ignore[a, b]  # why"])
-    def test_a_suppressed_warning_without_a_reason(self, mark: str):
+    def test_a_suppressed_warning_without_a_reason_is_reported(self, mark: str):
         assert len(rules.unexplained_suppressions([source("sless/x.py", f"a = 1  # {mark}\n")])) == 1
         assert rules.unexplained_suppressions([source("sless/x.py", f"a = 1  # {mark}  # the base class has other types\n")]) == []
 

@@ -1,4 +1,4 @@
-"""Waiting for a condition."""
+"""Pauses between checks of a condition that a test waits for."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ FIRST_SEC, FACTOR, LONGEST_SEC = 0.01, 1.4, 0.15
 
 
 def pauses() -> Iterator[float]:
-    """Seconds between two checks: short at first, then longer, as a check takes processor time from what it waits for."""
+    """Seconds between checks: short at first, then longer, as each check takes processor time from the work it waits for."""
     pause = FIRST_SEC
     while True:
         yield pause

@@ -34,7 +34,7 @@ GROUPS = {
     "cluster": "rows_cluster.cluster",
     "beside": "rows_proxy.beside_slow_work",
 }
-"""name → module of this package and its function: a group imports no browser and no broker that it does not use."""
+"""name → module of this package and its function, imported when it runs: only some groups need a browser or a broker."""
 
 
 def group_of(name: str) -> Group:
@@ -69,8 +69,8 @@ def ensure_tools() -> None:
 @click.command(help="Groups: " + ", ".join(GROUPS) + ". Without any, all of them.")
 @click.argument("groups", nargs=-1, type=click.Choice(list(GROUPS)))
 @click.option("--seconds", default=3, help="Length of one measurement.")
-@click.option("--pairs", default=5, help="Alternated pairs; the median counts.")
-@click.option("--moment", is_flag=True, help="As little as shows that a group works; its figures mean nothing.")
+@click.option("--pairs", default=5, help="Number of alternating pairs; the median counts.")
+@click.option("--moment", is_flag=True, help="Measure just enough to show that a group works; its figures mean nothing.")
 def main(groups: tuple[str, ...], seconds: int, pairs: int, moment: bool) -> None:
     ensure_tools()
     effort = Effort(seconds=1, pairs=1, moment=True) if moment else Effort(seconds=seconds, pairs=pairs)

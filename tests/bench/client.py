@@ -1,4 +1,4 @@
-"""The bench as a user: deploys with the client library, waits for the first 200."""
+"""The bench as a user: deploys with the client library and waits for the first 200."""
 
 import io
 import zipfile
@@ -9,11 +9,11 @@ from sless.config import load
 from sless.tokens import issue_token
 from tests.bench.places import ROOT, answers, wait_until
 
-RUNTIME_OF = {"python3.11": "handler.handle", "nodejs20": "handler.handle"}
+ENTRYPOINT_OF = {"python3.11": "handler.handle", "nodejs20": "handler.handle"}
 
 
 def connect(url: str, folder: Path, sub: str = "bench") -> rest.Client:
-    """As a tenant of the server with its data folder in `folder`."""
+    """A client as a tenant of the server that keeps its data in `folder`."""
     client = rest.connect(url, token_of(folder, sub))
     client.ensure_namespace()
     return client
@@ -38,7 +38,7 @@ def small_zip(files: dict[str, str]) -> bytes:
 
 def deploy(client: rest.Client, name: str, folder: Path, runtime: str) -> str:
     """Deploys a function with an http trigger; returns its URL once it answers."""
-    client.functions.create({"name": name, "runtime": runtime, "entrypoint": RUNTIME_OF[runtime], "memory_mb": 512, "concurrency": 300})
+    client.functions.create({"name": name, "runtime": runtime, "entrypoint": ENTRYPOINT_OF[runtime], "memory_mb": 512, "concurrency": 300})
     client.triggers.create({"name": name, "type": "http", "function_ref": name})
     client.functions.upload(name, pack(folder))
     url = str(client.functions.get(name)["url"])

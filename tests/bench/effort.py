@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
-    """`seconds` of one measurement, and how many alternated `pairs` of them. `moment`: just enough to show that the group works; the
+    """`seconds` of one measurement, and the number of alternating `pairs` of them. `moment`: just enough to show that the group works; the
     figures mean nothing."""
 
     seconds: int = 3
@@ -21,9 +21,9 @@ class Effort:
         return self if self.moment else replace(self, seconds=max(self.seconds, seconds))
 
     def times(self, usual: int) -> int:
-        """How often something is repeated: `usual`, for a moment a hundredth of it, but at least twice."""
+        """How often something is repeated: `usual` times, or for a moment a hundredth of that, but at least twice."""
         return max(2, usual // 100) if self.moment else usual
 
     def some(self, cases: Iterable[T]) -> list[T]:
-        """All cases, for a moment the first."""
+        """All cases, or for a moment only the first."""
         return list(cases)[: 1 if self.moment else None]

@@ -1,4 +1,4 @@
-"""Load with wrk, and its report."""
+"""Runs wrk for load and reads its report."""
 
 import re
 import statistics
@@ -15,7 +15,7 @@ wrk.body = '{"name": "bench"}'
 wrk.headers["Content-Type"] = "application/json"
 """
 MOMENT_PAUSE_MS = 2
-"""Per connection, so that all of them together make at most 500 requests a second."""
+"""Between the requests of one connection, multiplied by their number: all together make at most 500 requests a second."""
 _UNIT_MS = {"us": 0.001, "ms": 1.0, "s": 1000.0, "m": 60_000.0}
 
 

@@ -1,4 +1,4 @@
-"""Attacks by which one tenant might slow another: each for a moment, while a probe calls a function of the other tenant.
+"""Attacks by which one tenant might slow another, each while a probe calls a function of the other tenant.
 
 Used by `make bench ARGS=neighbours` with real measurements, and, for a moment each, by tests/integration/test_neighbours.py.
 """
@@ -38,9 +38,9 @@ class Probe:
 
     def run(self, seconds: float) -> "Probe":
         request = f"GET {self.path} HTTP/1.1\r\nhost: x\r\n\r\n".encode()
-        until = time.monotonic() + seconds
+        deadline = time.monotonic() + seconds
         with socket.create_connection(("127.0.0.1", self.port), timeout=30) as sock:
-            while time.monotonic() < until:
+            while time.monotonic() < deadline:
                 began = time.monotonic()
                 sock.sendall(request)
                 answer = sock.recv(65536)
@@ -56,7 +56,7 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Attacker:
-    """A tenant, as the attacking process knows it: one of its own, so that it does not slow the probe."""
+    """What the attacking process needs to know of its tenant. It is a separate process, so that it does not slow the probe."""
 
     port: int
     namespace: str
@@ -186,14 +186,14 @@ def prepare(attacker: Tenant, victim: Tenant) -> Probe:
 
 @contextmanager
 def attacked(attacker: Tenant, name: str) -> Iterator[None]:
-    """The attack runs within the block."""
+    """Runs the attack during the block."""
     context = get_context("fork")  # importing this again would take longer than an attack
     begun = context.Event()
     known = Attacker(urlsplit(attacker.product.url).port or 80, attacker.namespace, attacker.token)
     process = context.Process(target=_attack, args=(known, name, begun), daemon=True)
     process.start()
     try:
-        assert begun.wait(30), "the attack has begun"
+        assert begun.wait(60), "the attack did not begin"
         yield
     finally:
         process.kill()

@@ -27,7 +27,7 @@ START_SEC = 60.0
 
 
 class Missing(Exception):
-    """The server to compare with is not on this machine; the row reports it."""
+    """A program that the group needs is not installed here; the row says so."""
 
 
 class Served(str):
@@ -84,7 +84,7 @@ def clean_environ(**more: str) -> dict[str, str]:
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """A short path, for unix sockets."""
+    """A folder with a path short enough for unix sockets."""
     path = Path(tempfile.mkdtemp(prefix="slb-", dir="/tmp"))
     try:
         yield path
@@ -134,9 +134,9 @@ def sless_server(folder: Path, *arguments: str, command: list[str] | None = None
     """The real server with a new data folder; yields its URL once ready. Its process group is master and worker, without functions."""
     data_dir = folder / "data"
     command = command or [sys.executable, str(ROOT / "sless.py"), "serve"]
-    places = {"SLESS_DATA_DIR": str(data_dir), "SLESS_RUN_DIR": str(folder / "run")}
+    folders = {"SLESS_DATA_DIR": str(data_dir), "SLESS_RUN_DIR": str(folder / "run")}
     unlimited = {"SLESS_LOG_LEVEL": "warning", "SLESS_LIMIT_CALLS_PER_MINUTE": str(10**12)}
-    environment = clean_environ(**places, **unlimited | environ)
+    environment = clean_environ(**folders, **unlimited | environ)
     with open(folder / "sless.log", "wb") as log, process([*command, "--port", "0", *arguments], env=environment, stderr=log) as child:
         state = data_dir / "server.json"
         wait_until(lambda: state.exists() or child.poll() is not None, "sless listens")

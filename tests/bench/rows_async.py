@@ -34,13 +34,13 @@ def accepted(called: str, later: str, authorization: str, effort: Effort) -> Ite
             effort.pairs,
         )
         if measured.failed:
-            raise RuntimeError(f"{measured.failed} calls failed: what is compared must answer")
+            raise RuntimeError(f"{measured.failed} calls failed: rates can be compared only without failures")
         detail = f"accepted {figures(median(measured.first))}; sync {figures(median(measured.second))}"
         yield ratio(f"async calls accepted / sync calls answered, {connections} connections", measured.ratio, detail=detail)
 
 
 def ended(client: Client, batch: int) -> Row:
-    """From the first accepted to the last ended call, on one connection; against as many synchronous calls on one connection."""
+    """The time from the first accepted to the last ended call, against that of as many synchronous calls, each on one connection."""
     began = time.monotonic()
     for _ in range(batch):
         if client.functions.invoke("hello", b"{}", {"Prefer": "respond-async"}).status != 202:

@@ -145,7 +145,7 @@ def insert(client: Client, url: str, count: int, schedule: Callable[[], str], si
 
 
 def _wait_past_minute() -> None:
-    """Sends no requests, which would be measured too."""
+    """Sends no requests meanwhile, as they would be measured too."""
     now = time.time()
     time.sleep(60 - now % 60 + SETTLE_SEC)
 
@@ -178,7 +178,7 @@ def _metrics(client: Client) -> str:
 
 
 def cpu_sec(folder: Path) -> float:
-    """Of the server's processes, found by the data folder in their environment."""
+    """Processor time of the server's processes, found by the data folder in their environment."""
     mark, ticks = f"SLESS_DATA_DIR={folder / 'data'}".encode(), 0
     for path in Path("/proc").glob("[0-9]*"):
         try:
@@ -192,7 +192,7 @@ def cpu_sec(folder: Path) -> float:
 
 @contextmanager
 def _postgres(effort: Effort) -> Iterator[Callable[[], str] | None]:
-    """Yields a function that creates databases; None without PostgreSQL on this machine, and for a moment, which SQLite is enough for."""
+    """Yields a function that creates databases; None without PostgreSQL on this machine, and for a moment, as SQLite shows enough."""
     if effort.moment or find_binaries() is None:
         yield None
         return

@@ -21,7 +21,7 @@ _RUNTIMES = {"python3.11": ("handler.py", "#"), "nodejs20": ("handler.mjs", "//"
 
 
 def reloads(effort: Effort) -> Iterator[Row]:
-    """Saves of the folder that `sless init` creates, each with another response. Go's standard library is compiled at the first start."""
+    """Saves different responses in the folder that `sless init` creates. Go's standard library is compiled at the first start."""
     saves = effort.times(SAVES)
     for runtime in _RUNTIMES:
         if runtime == "nodejs20" and shutil.which("node") is None:

@@ -1,4 +1,4 @@
-"""Messages of a queue through a function, against the same client that only consumes and acknowledges."""
+"""Messages of a queue through a function, against the same client library that only consumes and acknowledges."""
 
 import asyncio
 import re
@@ -27,7 +27,7 @@ EDGE = 0.05
 
 def messages(effort: Effort) -> Iterator[Row]:
     if not SERVER.exists():
-        raise Missing("RabbitMQ's server is not here: apt-get install rabbitmq-server")
+        raise Missing("RabbitMQ's server is not installed (Debian: rabbitmq-server)")
     server, count = RabbitServer(), effort.times(MESSAGES)
     try:
         server.start()
@@ -42,7 +42,7 @@ def messages(effort: Effort) -> Iterator[Row]:
     rates = [statistics.median(column) for column in zip(*measured, strict=True)]
     detail = f"function {rates[0]:,.0f} messages/s, bare {rates[1]:,.0f} messages/s"
     name = f"messages through a function / consumed and acknowledged only, prefetch {PREFETCH}, concurrency {CONCURRENCY}"
-    yield ratio(name, statistics.median(mine / theirs for mine, theirs in measured), detail=detail)
+    yield ratio(name, statistics.median(function / bare_rate for function, bare_rate in measured), detail=detail)
 
 
 def create_trigger(client: Client, queue: str) -> None:
@@ -104,7 +104,7 @@ def bare(server: RabbitServer, queue: str, count: int) -> float:
 
 
 async def consume(server: RabbitServer, queue: str, count: int) -> float:
-    """As sless does, but acknowledges each message immediately."""
+    """Consumes as sless does, but acknowledges each message immediately; returns messages per second."""
     connection = await aiormq.connect(server.url())
     channel = await connection.channel()
     times: list[float] = []

@@ -1,4 +1,4 @@
-"""The proxy against nginx's with the same upstream; and in front of real functions."""
+"""The proxy against that of nginx with the same upstream; and in front of real functions."""
 
 import statistics
 import sys
@@ -65,7 +65,7 @@ def against_nginx(effort: Effort) -> Iterator[Row]:
                 effort.pairs,
             )
             if measured.failed:
-                raise RuntimeError(f"{measured.failed} calls failed: what is compared must answer")
+                raise RuntimeError(f"{measured.failed} calls failed: rates can be compared only without failures")
             rates[connections] = statistics.median(report.requests_per_sec for report in measured.first)
             yield from nginx_rows(connections, measured, statistics.median(used))
         yield at_least("rate with 256 connections / with 32", rates[256] / rates[32], 0.9)
@@ -147,7 +147,7 @@ def beside(name: str, quiet: Report, busy: Report) -> Row:
 
 
 def poll_builds(client: Client, count: int) -> None:
-    """As that many users who each look once a second."""
+    """What `count` users request who each check their build once a second."""
     began = time.monotonic()
     for number in range(count):
         client.functions.get(f"f{number}")
@@ -160,7 +160,7 @@ def follow(client: Client, count: int) -> None:
     opened = threading.Semaphore(0)
 
     def read_all() -> None:
-        with suppress(Exception), client.functions.logs("hello", follow=1, tail=1) as lines:  # the server stops in the middle of it
+        with suppress(Exception), client.functions.logs("hello", follow=1, tail=1) as lines:  # the server stops before the log ends
             opened.release()
             for _ in lines:
                 pass

@@ -58,7 +58,7 @@ def _loaded(server: Served, effort: Effort, cost_us: list[float]) -> Report:
 
 
 def go(effort: Effort) -> Iterator[Row]:
-    """Build with a warm compiler cache, and start to listening, with no interpreter to subtract."""
+    """Time of a build with a warm compiler cache, and from start to listening, with no interpreter to subtract."""
     builds, number_of_starts = [], effort.times(STARTS)
     for number in range(effort.times(GO_BUILDS)):
         source = (FUNCTIONS / "go" / "handler.go").read_text() + f"\n// {time.time_ns()} {number}\n"
@@ -76,7 +76,7 @@ def go(effort: Effort) -> Iterator[Row]:
 
 
 def start_times(effort: Effort) -> Iterator[Row]:
-    """Start to listening, less the bare interpreter's start and exit."""
+    """Time from start to listening, less the start and exit of the bare interpreter."""
     cases = [
         ("python3.11", "python", [sys.executable, "-E", "-s", "-S"], str(ROOT / "runtimes/python3.11/runtime.py"), ["-c", "0"], 30),
         ("nodejs20", "node", ["node"], str(ROOT / "runtimes/nodejs20/runtime.mjs"), ["-e", "0"], 40),

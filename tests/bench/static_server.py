@@ -1,4 +1,4 @@
-"""The real sless, but every workload has one instance at a given address: `python -m tests.bench.static_server ADDRESS`.
+"""The real server, with one instance at a given address for every workload: `python -m tests.bench.static_server ADDRESS`.
 
 This measures the proxy with the same upstream as nginx's. Front door, routes, database, history and metrics are the real ones.
 """
@@ -21,10 +21,10 @@ class StaticBackend:
     def __init__(self, address: str, changed: Callable[[], None]) -> None:
         self._address = address
         self._changed = changed
-        self._seen: dict[str, ObservedDeployment] = {}
+        self._observed: dict[str, ObservedDeployment] = {}
 
     def observe(self) -> dict[str, ObservedDeployment]:
-        return dict(self._seen)
+        return dict(self._observed)
 
     def apply(self, deployment: Deployment) -> None:
         workload_id = deployment.revision.workload_id
@@ -32,11 +32,11 @@ class StaticBackend:
             id=f"e-{workload_id}", workload_id=workload_id, version=deployment.revision.version, address=self._address, draining=False,
             created_at=clock.now(),
         )  # fmt: skip
-        self._seen[workload_id] = ObservedDeployment(workload_id=workload_id, generation=deployment.generation, endpoints=(endpoint,))
+        self._observed[workload_id] = ObservedDeployment(workload_id=workload_id, generation=deployment.generation, endpoints=(endpoint,))
         self._changed()
 
     def remove(self, workload_id: str) -> None:
-        self._seen.pop(workload_id, None)
+        self._observed.pop(workload_id, None)
         self._changed()
 
     def keep_namespaces(self, in_use: Collection[str]) -> None:

@@ -1,1 +1,1 @@
-"""`make marathon`: the postgres example on services of its own."""
+"""`make marathon`: runs the postgres example on its own PostgreSQL and server."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from sless.terraform.install import cli_config, install
 from sless.terraform.version import ADDRESS
 from tests.services.postgres import PostgresServer
-from tests.services.product import ROOT, Tenant, running_product
+from tests.services.product import ROOT, running_product
 
 EXAMPLE = ROOT / "examples" / "postgres"
 APPLY_SEC = 900
@@ -35,14 +35,14 @@ def main() -> int:
             apply(Path(folder), environ, postgres)
             command = [sys.executable, str(EXAMPLE / "marathon.py"), "--minutes", arguments.minutes]
             code = subprocess.run(command, env=environ, check=False).returncode
-            empty(tenant)
+            tenant.leave()
             return code
     finally:
         postgres.stop()
 
 
 def apply(folder: Path, environ: dict[str, str], postgres: PostgresServer) -> None:
-    """By the provider in a filesystem mirror, as users have it."""
+    """Applies the example with the provider from a filesystem mirror, as users install it."""
     workspace = folder / "workspace"
     shutil.copytree(EXAMPLE, workspace)
     install(folder / "mirror", ADDRESS, None)
@@ -56,10 +56,6 @@ def apply(folder: Path, environ: dict[str, str], postgres: PostgresServer) -> No
         if done.returncode:
             sys.exit(f"{TERRAFORM} {command[0]} exited {done.returncode}\n{done.stdout[-4000:]}\n{done.stderr}")
     print(f"terraform: {done.stdout[done.stdout.find('Apply complete') :].splitlines()[0]}", flush=True)
-
-
-def empty(tenant: Tenant) -> None:
-    tenant.call("DELETE", f"/v1/namespaces/{tenant.namespace}?confirm={tenant.namespace}")
 
 
 if __name__ == "__main__":
