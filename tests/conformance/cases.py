@@ -1,9 +1,9 @@
 """Requests and the answers that every runtime must give: status, headers, body, log lines.
 
 A case names the handler as `group.function`; each runtime has that function in `handlers/<runtime>/<group>.<suffix>`.
-`only` limits a case to some languages, `ways` to some of: directly against the runtime, through the proxy. `proxied_has` lists what differs
-there. Tests of timing and of several connections are in `test_connections.py` and `test_proxied.py`; tests that need builds and a backend
-are in `test_product.py`.
+`only` limits a case to some runtimes, `ways` to some ways of calling them: directly, or through the proxy, where `proxied_has` lists the
+values that differ. Tests of timing and of several connections are in `test_connections.py` and `test_proxied.py`; tests that need builds
+and a backend are in `test_product.py`.
 """
 
 import base64

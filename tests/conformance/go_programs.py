@@ -48,7 +48,7 @@ def go_name_of(name: str) -> str:
 
 
 def go_program(code_dir: Path, entrypoint: str) -> Path:
-    """Raises BuildFailed."""
+    """The compiled program of a handler. Raises BuildFailed."""
     return _program(
         GoSource(code_dir=code_dir, entrypoint=entrypoint, runtime_dir=RUNTIME_DIR), _content_of(code_dir), _content_of(RUNTIME_DIR), HOOKS
     )
@@ -100,5 +100,5 @@ def _compile(folder: Path, source: GoSource, hooks: bool) -> Path:
 
 if __name__ == "__main__":
     # `make test` fills Go's cache before the workers start: compiling the standard library takes half a minute.
-    with contextlib.suppress(BuildFailed):  # without Go the tests that need it say so
+    with contextlib.suppress(BuildFailed):  # without Go, the tests that need it say so
         go_program(ROOT / "tests" / "bench" / "functions" / "go", "handler.Handle")

@@ -30,8 +30,8 @@ from tests.waiting import pauses
 
 HERE = Path(__file__).parent
 RUNTIMES_DIR = HERE.parent.parent / "runtimes"
-START_TIMEOUT_SEC = 20.0
-ANSWER_TIMEOUT_SEC = 20.0
+START_TIMEOUT_SEC = 60.0
+ANSWER_TIMEOUT_SEC = 30.0
 
 
 def _python_command() -> list[str] | None:
@@ -270,7 +270,7 @@ class RuntimeProcess:
         """Waits for the process to end by itself, collects its output and removes its folder."""
         code = self.process.wait(timeout=ANSWER_TIMEOUT_SEC)
         for reader in self.readers:
-            reader.join(timeout=5)
+            reader.join(timeout=20)
         for pipe in (self.process.stdout, self.process.stderr):
             if pipe is not None:
                 pipe.close()
@@ -278,8 +278,8 @@ class RuntimeProcess:
         return code
 
 
-def wait_until(condition: Callable[[], bool], what: str, *, timeout_sec: float = 10.0, detail: Callable[[], str] = str) -> None:
-    """Polls `condition` until it holds; AssertionError naming `what` after `timeout_sec`."""
+def wait_until(condition: Callable[[], bool], what: str, *, timeout_sec: float = 30.0, detail: Callable[[], str] = str) -> None:
+    """Returns when `condition` holds; fails, naming `what`, after `timeout_sec`."""
     deadline, pause = time.monotonic() + timeout_sec, pauses()
     while not condition():
         assert time.monotonic() < deadline, f"timed out waiting for {what} {detail()}"

@@ -13,7 +13,7 @@ from tests.conformance.harness import Answer, Connection, RuntimeProcess, reques
 from tests.proxykit.fakes import NAMESPACE, endpoint_of, revision_of, route_of
 from tests.proxykit.server import Front, until
 
-SETTINGS = Settings(instance_wait_sec=5)
+SETTINGS = Settings(instance_wait_sec=30)
 VERSION = 7
 TIMEOUT_SEC = 25
 """Differs from the runtimes' environment, because the value that the proxy sends with each call counts."""

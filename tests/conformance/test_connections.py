@@ -27,6 +27,8 @@ from tests.conformance.harness import wait_listening as wait_for_listening
 pytestmark = pytest.mark.timeout(300)  # the first program compiles Go's standard library
 PYTHON_ONLY = pytest.mark.parametrize("runtime", ["python3.11"], indirect=True)
 JSON_TYPE = ("Content-Type", "application/json")
+SHORT_MS = "1000"
+"""A timeout that the call must outlast, though it starts within it on a loaded machine."""
 
 
 @pytest.fixture(params=RUNTIMES)
@@ -61,7 +63,7 @@ class Background:
             self.error = error
 
     def result(self) -> Answer:
-        self._thread.join(timeout=20)
+        self._thread.join(timeout=40)
         assert self.answer is not None, self.error
         return self.answer
 
@@ -80,7 +82,7 @@ def echo(runtime: str) -> Iterator[RuntimeProcess]:
         yield process
 
 
-def test_keep_alive(echo: RuntimeProcess) -> None:
+def test_a_connection_serves_several_calls(echo: RuntimeProcess) -> None:
     with echo.connect() as connection:
         for number in range(3):
             answer = connection.request("POST", "/", [JSON_TYPE], str(number).encode())
@@ -102,7 +104,7 @@ def test_pipelined_requests_are_answered_in_order(echo: RuntimeProcess) -> None:
         assert [connection.read_answer().json()["event"] for _ in range(20)] == list(range(20))
 
 
-def test_request_in_single_bytes(echo: RuntimeProcess) -> None:
+def test_a_request_may_arrive_byte_by_byte(echo: RuntimeProcess) -> None:
     with echo.connect() as connection:
         for byte in json_request("[1, 2]"):
             connection.send(bytes([byte]))
@@ -124,7 +126,7 @@ def test_expect_continue_is_answered_before_the_body(echo: RuntimeProcess) -> No
         assert connection.read_answer().json() == {"event": 41}
 
 
-def test_large_body(runtime: str) -> None:
+def test_a_body_of_20_mb_arrives_whole(runtime: str) -> None:
     body = os.urandom(1024) * (20 * 1024)
     with running(runtime, "waits.size") as process:
         answer = process.call("POST", "/", [("Content-Type", "application/octet-stream")], body)
@@ -162,9 +164,9 @@ def test_concurrent_calls_keep_their_log_lines_apart(runtime: str, gate: Path) -
         gate.touch()
         for call in calls:
             assert call.result().status == 200
-        for n in range(8):
-            lines = wait_text(process, f"finished {n}", f"i{n}")
-            assert [line["text"] for line in lines] == [f"started {n}", f"finished {n}"]
+        for number in range(8):
+            lines = wait_text(process, f"finished {number}", f"i{number}")
+            assert [line["text"] for line in lines] == [f"started {number}", f"finished {number}"]
 
 
 @PYTHON_ONLY
@@ -182,9 +184,10 @@ def test_blocking_calls_run_at_once(runtime: str, gate: Path) -> None:
         calls = [Background(process, {"gate": str(gate), "name": str(n)}, [("X-Sless-Invocation-Id", f"i{n}")]) for n in range(8)]
         wait_active(process, 8)
         gate.touch()
-        for n, call in enumerate(calls):
+        for number, call in enumerate(calls):
             assert call.result().status == 200
-            assert [line["text"] for line in wait_text(process, f"finished {n}", f"i{n}")] == [f"started {n}", f"finished {n}"]
+            lines = wait_text(process, f"finished {number}", f"i{number}")
+            assert [line["text"] for line in lines] == [f"started {number}", f"finished {number}"]
 
 
 @pytest.mark.parametrize("runtime", ["python3.11", "go1.23"], indirect=True)
@@ -248,7 +251,7 @@ def test_context_variables_do_not_leak_into_the_next_call(runtime: str) -> None:
 def test_blocked_thread_counts_as_overdue_and_frees_its_slot(runtime: str, gate: Path) -> None:
     with running(runtime, "waits.block", {"SLESS_CONCURRENCY": "1"}) as process:
         with process.connect() as blocked:
-            blocked.send(json_request(f'{{"gate": "{gate}"}}', ("X-Sless-Timeout-Ms", "150")))
+            blocked.send(json_request(f'{{"gate": "{gate}"}}', ("X-Sless-Timeout-Ms", SHORT_MS)))
             wait_active(process, 1)
             assert process.call_json({"name": "next"}).json() == {"name": "next"}
             assert process.health()["overdue"] == 1
@@ -277,7 +280,7 @@ def test_call_whose_deadline_passes_in_the_queue_never_starts(runtime: str, gate
 def test_deadline_cancels_a_coroutine(runtime: str, gate: Path) -> None:
     with running(runtime, "waits.pause") as process:
         with process.connect() as connection:
-            connection.send(json_request(f'{{"gate": "{gate}"}}', ("X-Sless-Timeout-Ms", "100"), ("X-Sless-Invocation-Id", "i1")))
+            connection.send(json_request(f'{{"gate": "{gate}"}}', ("X-Sless-Timeout-Ms", SHORT_MS), ("X-Sless-Invocation-Id", "i1")))
             with pytest.raises(ConnectionError):
                 connection.read_answer()
         wait_text(process, "cancelled", "i1")
@@ -300,7 +303,7 @@ def test_client_that_leaves_cancels_a_coroutine(runtime: str, gate: Path) -> Non
 def test_coroutine_that_refuses_to_be_cancelled_stays_active_until_it_ends(runtime: str, gate: Path) -> None:
     with running(runtime, "waits.stubborn") as process:
         with process.connect() as connection:
-            connection.send(json_request(f'{{"gate": "{gate}"}}', ("X-Sless-Timeout-Ms", "100")))
+            connection.send(json_request(f'{{"gate": "{gate}"}}', ("X-Sless-Timeout-Ms", SHORT_MS)))
             with pytest.raises(ConnectionError):
                 connection.read_answer()
         wait_text(process, "no")
@@ -340,7 +343,7 @@ def test_client_that_leaves_closes_a_stream(runtime: str, handler: str, gate: Pa
         wait_active(process, 0)
 
 
-def test_stream_that_nobody_reads_frees_its_slot(runtime: str, gate: Path, tmp_path: Path) -> None:
+def test_stream_whose_caller_leaves_frees_its_slot(runtime: str, gate: Path, tmp_path: Path) -> None:
     """The handler waits for its gate, which stays closed."""
     handler = "waits.gated_async" if runtime == "nodejs20" else "waits.gated"  # a generator that blocks stops all of Node
     with running(runtime, handler, {"SLESS_CONCURRENCY": "1"}) as process:
@@ -357,7 +360,7 @@ def test_stream_that_nobody_reads_frees_its_slot(runtime: str, gate: Path, tmp_p
 @PYTHON_ONLY
 def test_blocked_event_loop_shows_in_the_health(runtime: str, gate: Path) -> None:
     with running(runtime, "waits.hold_loop") as process, process.connect() as connection:
-        connection.send(json_request(f'{{"gate": "{gate}"}}', ("X-Sless-Timeout-Ms", "100")))
+        connection.send(json_request(f'{{"gate": "{gate}"}}', ("X-Sless-Timeout-Ms", SHORT_MS)))
         wait_until(lambda: process.health().get("blocked") is True, "the loop to be blocked")
         gate.touch()
         wait_active(process, 0)
@@ -437,7 +440,7 @@ def test_traceback_hides_the_path_of_the_code_folder(runtime: str) -> None:
 @pytest.mark.parametrize("handler", ["waits.ticks", "waits.ticks_async"])
 def test_stream_may_take_longer_than_the_time_between_chunks(runtime: str, handler: str) -> None:
     with running(runtime, handler) as process:
-        answer = process.call_json({}, [("X-Sless-Timeout-Ms", "300")])
+        answer = process.call_json({}, [("X-Sless-Timeout-Ms", "1500")])
         assert (answer.body, answer.complete) == (b"0 1 2 3 ", True)
 
 
@@ -455,7 +458,7 @@ def test_forked_process_does_not_keep_the_connection_open(runtime: str, gate: Pa
 @pytest.mark.parametrize("early", [1, 3])
 def test_time_between_chunks_is_limited(runtime: str, gate: Path, early: int) -> None:
     with running(runtime, "waits.gated_async") as process, process.connect() as connection:
-        connection.send(json_request(f'{{"gate": "{gate}", "early": {early}}}', ("X-Sless-Timeout-Ms", "200")))
+        connection.send(json_request(f'{{"gate": "{gate}", "early": {early}}}', ("X-Sless-Timeout-Ms", SHORT_MS)))
         assert connection.read_head()[0] == 200
         for _ in range(early):
             assert connection.read_chunk() == b"first"
@@ -481,7 +484,7 @@ def test_stream_to_http_1_0_ends_with_the_connection(runtime: str) -> None:
         assert answer.header("Transfer-Encoding") is None
 
 
-def test_process_that_ends_itself(runtime: str) -> None:
+def test_a_process_that_ends_itself_sends_no_answer(runtime: str) -> None:
     with running(runtime, "waits.die") as process:
         with process.connect() as connection:
             connection.send(json_request('{"code": 7}'))
@@ -520,10 +523,10 @@ def test_sigterm_waits_at_most_ten_seconds(runtime: str, gate: Path) -> None:
     with running(runtime, "waits.pause") as process:
         call = Background(process, {"gate": str(gate), "name": "endless"})
         wait_active(process, 1)
-        since = time.monotonic()
+        began = time.monotonic()
         process.process.send_signal(signal.SIGTERM)
         assert process.finish() == 0
-        assert 9 < time.monotonic() - since < 14
+        assert 9 < time.monotonic() - began < 25
         with pytest.raises(AssertionError, match="closed the connection"):
             call.result()
 
@@ -532,10 +535,10 @@ def test_sigterm_waits_at_most_the_grace_time(runtime: str, gate: Path) -> None:
     with running(runtime, "waits.pause", {"SLESS_GRACE_SEC": "1"}) as process:
         Background(process, {"gate": str(gate), "name": "endless"})
         wait_active(process, 1)
-        since = time.monotonic()
+        began = time.monotonic()
         process.process.send_signal(signal.SIGTERM)
         assert process.finish() == 0
-        assert 0.9 < time.monotonic() - since < 6
+        assert 0.9 < time.monotonic() - began < 9, "it waited for the default grace time of 10 s"
 
 
 def test_sigterm_without_calls_leaves_at_once(echo: RuntimeProcess) -> None:
@@ -566,7 +569,7 @@ def test_stale_socket_is_replaced(runtime: str) -> None:
             again.stop()
 
 
-def test_tcp(runtime: str) -> None:
+def test_a_runtime_may_listen_on_a_port(runtime: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     process = start_process(runtime, "events.show", {"SLESS_SOCKET": "", "SLESS_PORT": str(port)})

@@ -51,7 +51,7 @@ def header_of(outcome: dict[str, Any], name: str) -> str | None:
     return next((value for key, value in outcome["headers"] if key.lower() == name), None)
 
 
-def test_job_with_an_object(runtime: str) -> None:
+def test_a_job_returns_its_result_as_json(runtime: str) -> None:
     outcome = job(runtime, "events.echo", {"a": [1, "ü"]})
     assert json.loads(outcome["result"]) == {"event": {"a": [1, "ü"]}}
     assert json.loads(outcome["body"]) == {"event": {"a": [1, "ü"]}}
@@ -61,21 +61,21 @@ def test_job_with_an_object(runtime: str) -> None:
     assert header_of(outcome, "content-type") == "application/json"
 
 
-def test_job_without_event(runtime: str) -> None:
+def test_a_job_without_an_event_gets_an_empty_one(runtime: str) -> None:
     assert json.loads(job(runtime, "events.echo")["result"]) == {"event": {}}
 
 
-def test_job_with_text(runtime: str) -> None:
+def test_an_event_that_is_not_json_becomes_a_body(runtime: str) -> None:
     assert json.loads(job(runtime, "events.echo", SLESS_EVENT="plain words")["result"]) == {"event": {"body": "plain words"}}
 
 
-def test_job_with_an_event_file(runtime: str, tmp_path: Path) -> None:
+def test_a_job_reads_a_large_event_from_a_file(runtime: str, tmp_path: Path) -> None:
     file = tmp_path / "event.json"
     file.write_text(json.dumps({"big": "x" * 300_000}))
     assert len(json.loads(job(runtime, "events.echo", SLESS_EVENT_FILE=str(file))["result"])["event"]["big"]) == 300_000
 
 
-def test_job_context(runtime: str) -> None:
+def test_a_job_gets_request_id_and_trigger_from_its_environment(runtime: str) -> None:
     outcome = job(runtime, "events.show", 1, SLESS_REQUEST_ID="req-5", SLESS_TRIGGER="cron", SLESS_TIMEOUT_SEC="25")
     shown = json.loads(outcome["result"])
     assert shown["http"] is None
@@ -89,13 +89,13 @@ def test_job_context(runtime: str) -> None:
     ("form", "result", "body"),
     [("text", "Grüße", "Grüße"), ("number", 42, "42"), ("nothing", None, ""), ("empty_text", "", ""), ("array", [1, 2], None)],
 )
-def test_job_results(runtime: str, form: str, result: Any, body: str | None) -> None:
+def test_a_job_may_return_any_form_of_result(runtime: str, form: str, result: Any, body: str | None) -> None:
     outcome = job(runtime, "results.form", {"form": form})
     assert json.loads(outcome["result"]) == result
     assert body is None or outcome["body"] == body
 
 
-def test_job_with_a_status(runtime: str) -> None:
+def test_a_job_keeps_status_and_headers_of_its_result(runtime: str) -> None:
     outcome = job(runtime, "results.form", {"form": "status"})
     assert outcome["status"] == 201
     assert outcome["body"] == "made"
@@ -103,7 +103,7 @@ def test_job_with_a_status(runtime: str) -> None:
     assert json.loads(outcome["result"]) == "made"
 
 
-def test_job_with_bytes(runtime: str) -> None:
+def test_bytes_of_a_job_are_base64(runtime: str) -> None:
     outcome = job(runtime, "results.form", {"form": "binary"})
     assert outcome["body_base64"].startswith("AAECAw")
     assert "body" not in outcome
@@ -117,7 +117,7 @@ def test_job_collects_a_stream(runtime: str, kind: str, text: str) -> None:
     assert json.loads(outcome["result"]) == text
 
 
-def test_job_that_fails(runtime: str) -> None:
+def test_a_failed_job_has_error_and_type(runtime: str) -> None:
     done = run_once(runtime, "errors.fail", {"SLESS_EVENT": '{"kind": "raise"}', "SLESS_INVOCATION_ID": "inv-3"})
     outcome = outcome_of(done)
     assert outcome["ok"] is False
@@ -128,24 +128,24 @@ def test_job_that_fails(runtime: str) -> None:
     assert any("went wrong: 7" in line["text"] and line["id"] == "inv-3" for line in done.lines)
 
 
-def test_job_stream_that_fails(runtime: str) -> None:
+def test_a_job_whose_stream_fails_has_failed(runtime: str) -> None:
     outcome = job(runtime, "streams.stream", {"kind": "fails_later"})
     assert (outcome["ok"], outcome["error"], outcome["status"]) == (False, "after the first", 500)
 
 
-def test_job_that_exits(runtime: str) -> None:
+def test_a_job_that_exits_reports_the_code(runtime: str) -> None:
     outcome = job(runtime, "errors.fail", {"kind": "exit"})
     assert outcome["error"] == "function exited with code 3"
     assert outcome["status"] == 500
 
 
-def test_job_with_a_bad_result(runtime: str) -> None:
+def test_a_bad_result_of_a_job_is_a_502(runtime: str) -> None:
     outcome = job(runtime, "results.form", {"form": "status_too_high"})
     assert (outcome["ok"], outcome["status"], outcome["error_type"]) == (False, 502, "bad_result")
     assert "600" in outcome["error"]
 
 
-def test_job_with_an_unserializable_result(runtime: str) -> None:
+def test_an_unserializable_result_of_a_job_is_a_500(runtime: str) -> None:
     outcome = job(runtime, "results.form", {"form": "nan"})
     assert (outcome["ok"], outcome["status"], outcome["error_type"]) == (False, 500, "result_not_serializable")
     assert "items[1].ratio" in outcome["error"]
@@ -159,7 +159,7 @@ def test_job_without_result_file_ends_with_the_outcome(runtime: str) -> None:
     assert outcome_of(done)["result"] == '"done"'
 
 
-def test_job_whose_handler_cannot_be_imported(runtime: str) -> None:
+def test_a_job_whose_handler_cannot_be_imported_fails(runtime: str) -> None:
     done = run_once(runtime, "broken_raise.handle", {})
     if runtime == GO:  # a panic before main cannot be caught: Go ends the process
         assert (done.exit_code, done.outcome) == (2, None)
@@ -188,7 +188,7 @@ def test_sigterm_lets_a_job_finish(runtime: str, tmp_path: Path) -> None:
     assert json.loads(json.loads(result.read_text())["body"]) == {"name": "x"}
 
 
-def test_check_of_a_good_handler(runtime: str) -> None:
+def test_the_check_of_a_good_handler_passes(runtime: str) -> None:
     done = run_once(runtime, "waits.pause", {}, mode="check")
     assert (done.exit_code, done.stderr) == (0, "")
     assert done.stdout == "imported\n"
@@ -222,7 +222,7 @@ def test_check_traceback_starts_in_the_users_file(runtime: str) -> None:
 
 
 @PYTHON_ONLY
-def test_check_of_arguments(runtime: str) -> None:
+def test_the_check_fails_for_a_handler_with_three_arguments(runtime: str) -> None:
     done = run_once(runtime, "broken_nothing.needs_three", {}, mode="check")
     assert done.exit_code == 1
     assert "needs 3 arguments" in done.stderr
@@ -276,7 +276,7 @@ def test_wrong_environment_is_exit_code_2(runtime: str, name: str, value: str) -
         command_of(runtime, "events.echo"),
         env={**environment_of(runtime, "events.echo"), name: value},
         capture_output=True,
-        timeout=30,
+        timeout=60,
         check=False,
         text=True,
     )
@@ -285,7 +285,7 @@ def test_wrong_environment_is_exit_code_2(runtime: str, name: str, value: str) -
     assert value in done.stderr or "100" in done.stderr
 
 
-def test_event_file_that_is_not_there(runtime: str) -> None:
+def test_a_missing_event_file_is_exit_code_2(runtime: str) -> None:
     done = run_once(runtime, "events.echo", {"SLESS_EVENT_FILE": "/nowhere/event.json"})
     assert (done.exit_code, done.outcome) == (2, None)
     assert "/nowhere/event.json" in done.stderr
@@ -335,7 +335,7 @@ def test_ring_keeps_the_newest_and_stdout_has_all(runtime: str) -> None:
 
 
 @PYTHON_ONLY
-def test_job_with_processes_of_its_own(runtime: str) -> None:
+def test_a_job_may_start_processes(runtime: str) -> None:
     assert json.loads(job(runtime, "waits.own_concurrency", {"kind": "processes"})["result"]) == [0, 1, 4]
 
 

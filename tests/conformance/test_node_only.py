@@ -39,15 +39,15 @@ def code_env(folder: Path, files: dict[str, str]) -> dict[str, str]:
     return {"SLESS_CODE_DIR": str(folder)}
 
 
-def called(entrypoint: str, event: Any, env: dict[str, str] | None = None) -> Answer:
+def call_once(entrypoint: str, event: Any, env: dict[str, str] | None = None) -> Answer:
     with running(NODE, entrypoint, env) as process:
         return process.call_json(event)
 
 
 def test_node_env_is_production_unless_the_user_sets_it(tmp_path: Path) -> None:
     env = code_env(tmp_path, {"handler.js": "exports.handle = () => process.env.NODE_ENV;"})
-    assert called("handler.handle", {}, env).text_body() == "production"
-    assert called("handler.handle", {}, {**env, "NODE_ENV": "test"}).text_body() == "test"
+    assert call_once("handler.handle", {}, env).text_body() == "production"
+    assert call_once("handler.handle", {}, {**env, "NODE_ENV": "test"}).text_body() == "test"
 
 
 MODULE_FORMS: list[tuple[str, str, dict[str, str]]] = [
@@ -94,8 +94,8 @@ MODULE_FORMS: list[tuple[str, str, dict[str, str]]] = [
 
 
 @pytest.mark.parametrize(("entrypoint", "files"), [pytest.param(*form[1:], id=form[0]) for form in MODULE_FORMS])
-def test_module_form(tmp_path: Path, entrypoint: str, files: dict[str, str]) -> None:
-    assert called(entrypoint, {"n": 5}, code_env(tmp_path, files)).json() == 5
+def test_a_handler_may_have_any_module_form(tmp_path: Path, entrypoint: str, files: dict[str, str]) -> None:
+    assert call_once(entrypoint, {"n": 5}, code_env(tmp_path, files)).json() == 5
 
 
 IMPORT_FAILURES: list[tuple[str, dict[str, str], str]] = [
@@ -143,7 +143,7 @@ IMPORT_FAILURES: list[tuple[str, dict[str, str], str]] = [
 
 
 @pytest.mark.parametrize(("files", "expected"), [pytest.param(*failure[1:], id=failure[0]) for failure in IMPORT_FAILURES])
-def test_import_failure_is_reported(tmp_path: Path, files: dict[str, str], expected: str) -> None:
+def test_an_import_failure_is_reported(tmp_path: Path, files: dict[str, str], expected: str) -> None:
     env = code_env(tmp_path, files)
     checked = run_once(NODE, "handler.handle", env, mode="check")
     assert checked.exit_code == 1
@@ -156,7 +156,7 @@ def test_import_failure_is_reported(tmp_path: Path, files: dict[str, str], expec
     assert {line["stream"] for line in lines} == {"stderr"}
 
 
-def test_check_of_a_good_module(tmp_path: Path) -> None:
+def test_the_check_passes_although_timers_run(tmp_path: Path) -> None:
     env = code_env(tmp_path, {"handler.js": "setInterval(() => {}, 1000); exports.handle = () => 1;"})
     assert run_once(NODE, "handler.handle", env, mode="check").exit_code == 0
 
@@ -170,15 +170,15 @@ CALLBACKS = [
 
 
 @pytest.mark.parametrize(("entrypoint", "event", "expected"), CALLBACKS)
-def test_callback_styles(entrypoint: str, event: Any, expected: Any) -> None:
-    answer = called(entrypoint, event)
+def test_a_handler_may_answer_by_callback(entrypoint: str, event: Any, expected: Any) -> None:
+    answer = call_once(entrypoint, event)
     assert answer.status == 200
     assert (answer.body if isinstance(expected, bytes) else answer.json()) == expected
 
 
 @pytest.mark.parametrize(("entrypoint", "message"), [("aws.callback", "by callback"), ("aws.done", "by done"), ("aws.succeed", "by fail")])
-def test_failure_by_callback(entrypoint: str, message: str) -> None:
-    answer = called(entrypoint, {"fail": True})
+def test_a_handler_may_fail_by_callback(entrypoint: str, message: str) -> None:
+    answer = call_once(entrypoint, {"fail": True})
     assert answer.status == 500
     assert answer.json()["error"] == message
     assert answer.header("X-Sless-Function-Error") == "1"
@@ -191,7 +191,7 @@ def test_a_handler_that_does_not_call_back_ends_at_once() -> None:
         assert other.read_answer().text_body() == "late"
         began = time.monotonic()
         assert process.call_json({}).status == 204
-        assert time.monotonic() - began < 5, "not only after the time-out"
+        assert time.monotonic() - began < 15, "the call ended only at its timeout"
 
 
 FAILURES = [
@@ -213,7 +213,7 @@ def errors() -> Any:
 
 
 @pytest.mark.parametrize(("kind", "message", "error_type"), FAILURES)
-def test_failure(errors: RuntimeProcess, kind: str, message: str, error_type: str) -> None:
+def test_a_failure_is_a_500_with_its_message_and_type(errors: RuntimeProcess, kind: str, message: str, error_type: str) -> None:
     answer = errors.call_json({"kind": kind}, [("X-Request-Id", "r-1")])
     assert answer.status == 500
     assert answer.json() == {"error": message, "type": error_type, "request_id": "r-1"}
@@ -275,19 +275,19 @@ def logs() -> Any:
 
 
 @pytest.mark.parametrize(("kind", "expected"), LOGS)
-def test_log(logs: RuntimeProcess, kind: str, expected: list[tuple[str, str]]) -> None:
+def test_output_becomes_lines_of_the_call(logs: RuntimeProcess, kind: str, expected: list[tuple[str, str]]) -> None:
     assert logs.call_json({"kind": kind}, [("X-Sless-Invocation-Id", f"i-{kind}")]).body == b"done"
     lines = logs.wait_for_lines(lambda found: len(found) >= len(expected), f"i-{kind}")
     assert [(line["stream"], line["text"]) for line in lines] == expected
 
 
 @pytest.mark.parametrize(("kind", "expected"), [("warning", "Warning: careful"), ("worker", "from a worker")])
-def test_log_outside_a_known_call(logs: RuntimeProcess, kind: str, expected: str) -> None:
+def test_output_without_a_known_call_is_logged(logs: RuntimeProcess, kind: str, expected: str) -> None:
     assert logs.call_json({"kind": kind}).body == b"done"
     logs.wait_for_lines(lambda found: any(expected in line["text"] for line in found))
 
 
-def test_log_of_named_imports(tmp_path: Path) -> None:
+def test_output_of_named_imports_belongs_to_the_call(tmp_path: Path) -> None:
     source = """
 import { execFileSync, spawnSync } from 'node:child_process';
 import { writeSync } from 'node:fs';
@@ -353,7 +353,7 @@ RESULTS = [
 
 
 @pytest.mark.parametrize(("form", "status", "body"), RESULTS)
-def test_result(results: RuntimeProcess, form: str, status: int, body: str) -> None:
+def test_a_result_is_sent_in_its_json_form(results: RuntimeProcess, form: str, status: int, body: str) -> None:
     answer = results.call_json({"form": form})
     assert (answer.status, answer.body.decode()) == (status, body)
 
@@ -369,14 +369,14 @@ def test_result(results: RuntimeProcess, form: str, status: int, body: str) -> N
         ("too_deep", "is nested too deeply"),
     ],
 )
-def test_not_serializable(results: RuntimeProcess, form: str, message: str) -> None:
+def test_values_without_a_json_form_are_a_500(results: RuntimeProcess, form: str, message: str) -> None:
     answer = results.call_json({"form": form})
     assert answer.status == 500
     assert answer.json()["error"].endswith(message)
     assert answer.header("X-Sless-Fault") == "result_not_serializable"
 
 
-def test_header_values_of_javascript(results: RuntimeProcess) -> None:
+def test_a_header_may_be_a_date_and_headers_an_object_of_fetch(results: RuntimeProcess) -> None:
     assert results.call_json({"form": "header_date"}).header("Last-Modified") == "Thu, 01 Jan 1970 00:00:00 GMT"
     assert results.call_json({"form": "headers_object"}).header("X-A") == "1"
 
@@ -388,7 +388,7 @@ def streams() -> Any:
 
 
 @pytest.mark.parametrize(("kind", "body"), [("readable", b"readable"), ("web", b"web")])
-def test_stream(streams: RuntimeProcess, kind: str, body: bytes) -> None:
+def test_readables_and_web_streams_are_streamed(streams: RuntimeProcess, kind: str, body: bytes) -> None:
     answer = streams.call_json({"kind": kind})
     assert (answer.status, answer.body, answer.header("Content-Type")) == (200, body, "application/octet-stream")
 
@@ -437,7 +437,7 @@ def send_event(connection: Connection, event: Any, *headers: tuple[str, str]) ->
 def test_call_past_its_deadline_frees_its_slot_and_is_not_answered(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     with running(NODE, "waits.pause", {"SLESS_CONCURRENCY": "1"}) as process, process.connect() as blocked, process.connect() as late:
-        send_event(blocked, {"gate": str(gate), "name": "blocked"}, ("X-Sless-Timeout-Ms", "300"))
+        send_event(blocked, {"gate": str(gate), "name": "blocked"}, ("X-Sless-Timeout-Ms", "1500"))
         wait_until(lambda: process.health()["active"] == 1, "the first call to run")
         send_event(late, {"name": "late"}, ("X-Sless-Timeout-Ms", "100"))
         assert process.call_json({"name": "next"}).json() == {"name": "next"}
@@ -455,12 +455,12 @@ def test_deadlines_of_many_calls_pass_one_by_one(tmp_path: Path) -> None:
     with running(NODE, "waits.pause") as process:
         connections = [process.connect() for _ in range(3)]
         for number, connection in enumerate(connections):
-            send_event(connection, {"gate": str(tmp_path / "never")}, ("X-Sless-Timeout-Ms", str(100 * (3 - number))))
-        seen = set()
+            send_event(connection, {"gate": str(tmp_path / "never")}, ("X-Sless-Timeout-Ms", str(500 * (3 - number))))
+        overdue = set()
 
         def all_overdue() -> bool:
-            seen.add(process.health()["overdue"])
-            return max(seen) == 3
+            overdue.add(process.health()["overdue"])
+            return max(overdue) == 3
 
         wait_until(all_overdue, "three overdue calls")
         for connection in connections:
@@ -520,7 +520,7 @@ JOB_ENDS: list[tuple[str, str, str]] = [
 
 
 @pytest.mark.parametrize(("source", "message"), [pytest.param(*end[1:], id=end[0]) for end in JOB_ENDS])
-def test_job_that_fails(tmp_path: Path, source: str, message: str) -> None:
+def test_a_failed_job_has_its_error_as_the_outcome(tmp_path: Path, source: str, message: str) -> None:
     outcome = job(tmp_path, f"exports.handle = () => {{ {source} }};")
     assert outcome.exit_code == 1
     assert outcome.outcome is not None
@@ -536,7 +536,7 @@ def test_job_ends_although_timers_run(tmp_path: Path) -> None:
     assert json.loads(outcome.outcome["result"]) == ["job", {"a": 1}]
 
 
-def test_job_by_callback_and_by_stream(tmp_path: Path) -> None:
+def test_a_job_may_answer_by_callback_or_stream(tmp_path: Path) -> None:
     outcome = job(tmp_path, "exports.handle = (event, context, callback) => { setTimeout(callback, 1, null, 'late'); };")
     assert outcome.outcome is not None
     assert (outcome.outcome["result"], outcome.outcome["body"]) == ('"late"', "late")
@@ -589,7 +589,7 @@ exports.handle = (event, { http }) => [http.headers.get('X-A'), http.headers.get
         ({"SLESS_MODE": "job", "SLESS_EVENT_FILE": "/no/such/event"}, "SLESS_EVENT_FILE cannot be read"),
     ],
 )
-def test_wrong_environment(env: dict[str, str], message: str) -> None:
+def test_a_wrong_environment_is_exit_code_2(env: dict[str, str], message: str) -> None:
     process = start_process(NODE, "events.echo", env)
     assert process.finish() == 2
     assert message in "\n".join(process.errors)

@@ -107,12 +107,12 @@ def job_of(form: str) -> str:
 
 def ends_of(tenant: Tenant, form: str, calls: dict[str, str]) -> dict[str, dict[str, Any]]:
     ended = tenant.ended_job(job_of(form), 60)
-    seen = {name: tenant.ended_call(name, call, 60) for name, call in calls.items()}
-    return seen | {"job": {"status": ended["phase"].lower(), "result": ended["result"], "message": ended["message"]}}
+    calls_ended = {name: tenant.ended_call(name, call, 60) for name, call in calls.items()}
+    return calls_ended | {"job": {"status": ended["phase"].lower(), "result": ended["result"], "message": ended["message"]}}
 
 
 def test_a_result_is_the_same_for_instance_run_and_job(tenant: Tenant, runtime: str) -> None:
-    """Instance, one-off run and job give the same result, status of the answer, and success."""
+    """And so are the status of the answer and whether it is a success."""
     for name in ("warm", "single"):
         entrypoint = entrypoint_of(runtime, "results.form")
         tenant.deploy(name, files_of(runtime, "results"), http=name == "warm", runtime=runtime, entrypoint=entrypoint)

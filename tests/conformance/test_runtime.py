@@ -50,11 +50,11 @@ def case_parameters() -> list[Any]:
         for case in CASES
         for way in case.ways
         for runtime in RUNTIMES
-        if (not case.only or runtime in case.only) and is_run(way, runtime, case)
+        if (not case.only or runtime in case.only) and is_included(way, runtime, case)
     ]
 
 
-def is_run(way: Way, runtime: str, case: Case) -> bool:
+def is_included(way: Way, runtime: str, case: Case) -> bool:
     """The slow path treats all runtimes alike: each case takes it with one of them, with `make soak` all."""
     return way is not Way.SLOW or runtime == (case.only or RUNTIMES)[0] or "TEST_SOAK_MESSAGES" in os.environ
 

@@ -67,14 +67,14 @@ def test_small_code_is_unpacked_and_served_by_the_same_process(start, tmp_path):
         port = probe.getsockname()[1]
     with running(command, environment_of(tmp_path, SLESS_CODE_ARCHIVE=str(archive), SLESS_PORT=str(port))) as process:
         url = f"http://127.0.0.1:{port}/"
-        wait_until(lambda: _answers(url), "served")
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        wait_until(lambda: _answers(url), "the runtime answers", 60)
+        with urllib.request.urlopen(url, timeout=30) as answer:
             assert answer.read().decode() == "grüße"
         health = urllib.request.Request(f"{url}_sless/health", headers={"X-Sless-Control": "1"})
-        with urllib.request.urlopen(health, timeout=10) as answer:
+        with urllib.request.urlopen(health, timeout=30) as answer:
             assert json.load(answer)["pid"] == process.pid, "signals reach the runtime"
         process.send_signal(signal.SIGTERM)
-        assert process.wait(15) == 0
+        assert process.wait(60) == 0
     names = {path.name for path in (tmp_path / "function").rglob("*")}
     assert "left-by-the-last-run.txt" not in names and "ünïcode.txt" in names
     assert os.access(tmp_path / "function" / "bin" / "tool", os.X_OK)

@@ -72,7 +72,7 @@ const FORMS = {
   deep_cycle: deepCycle,
   nan_body: () => answer(200, { x: NaN }),
   strange: () => ({ value: () => 1 }),
-  // What only JavaScript has
+  // JavaScript only
   rich: () => ({
     when: new Date('2026-01-31T09:26:53.589Z'),
     raw: Buffer.from([0xff, 0]),

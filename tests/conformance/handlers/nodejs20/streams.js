@@ -61,7 +61,7 @@ exports.generate_async = async function* generateAsync(event) {
 
 let stopped = 0;
 
-/** Never ends by itself; `event.kind` "stopped" tells how many of these have been stopped. */
+/** Never ends by itself; `event.kind` "stopped" returns how many have been stopped so far. */
 exports.endless = (event) => {
   if (event.kind === 'stopped') return { stopped };
   if (event.kind === 'readable') {

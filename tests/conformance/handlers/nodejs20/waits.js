@@ -53,7 +53,7 @@ exports.eat = async (event) => {
   return { kept: kept.length };
 };
 
-/** Ends the process the hard way: no exit event, no last lines. */
+/** Ends the process without an exit event and without flushing output. */
 exports.die = (event) => process.reallyExit(event.code);
 
 exports.size = (event, context) => ({ size: context.http.body.length, sum: context.http.body.subarray(0, 1000).reduce((sum, byte) => sum + byte, 0) });

@@ -168,13 +168,13 @@ def leave_child_behind(event):
 
 def ticks(event):
     for number in range(4):
-        time.sleep(0.1)
+        time.sleep(0.5)
         yield f"{number} "
 
 
 async def ticks_async(event):
     for number in range(4):
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.5)
         yield f"{number} "
 
 

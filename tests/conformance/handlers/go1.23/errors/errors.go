@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// OddError is an error type of the user's own.
+// OddError is an error type that the user defines.
 type OddError struct{ n int }
 
 func (e *OddError) Error() string { return fmt.Sprint("odd ", e.n) }
 
-// Hostile panics when it is asked what it says.
+// Hostile is an error whose text cannot be read.
 type Hostile struct{}
 
 func (Hostile) Error() string { panic("no") }

@@ -44,7 +44,7 @@ var writers = map[string]func(ctx context.Context){
 			fmt.Println("from a timer")
 		}()
 	},
-	// What only Go has
+	// Go only
 	"raw_rest": func(context.Context) { syscall.Write(1, []byte("raw without newline")) },
 	"log":      func(context.Context) { log.SetFlags(0); log.Print("by log") },
 	"slog":     func(context.Context) { slog.New(slog.NewTextHandler(os.Stderr, noTime)).Info("by slog", "n", 1) },

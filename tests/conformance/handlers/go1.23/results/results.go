@@ -25,7 +25,7 @@ type point struct {
 	More   map[string]any `json:"more"`
 }
 
-// Reply is a result as a struct, as Lambda's events have it.
+// Reply is a result as a struct, in the form that Lambda expects.
 type Reply struct {
 	StatusCode      int               `json:"statusCode"`
 	Headers         map[string]string `json:"headers"`
@@ -116,7 +116,7 @@ var forms = map[string]func() any{
 	"deep_cycle":         deepCycle,
 	"nan_body":           func() any { return answer(200, object{"x": math.NaN()}) },
 	"strange":            func() any { return object{"value": func() {}} },
-	// What only Go has
+	// Go only
 	"rich": func() any {
 		return object{
 			"when": time.Date(2026, 1, 31, 9, 26, 53, 589_000_000, time.UTC), "raw": []byte{0xff, 0},

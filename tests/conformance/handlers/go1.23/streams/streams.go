@@ -70,7 +70,7 @@ var streams = map[string]func() any{
 			}
 		})
 	},
-	// What only Go has
+	// Go only
 	"reader":        func() any { return strings.NewReader("from a reader") },
 	"reader_status": func() any { return map[string]any{"statusCode": 203, "body": io.Reader(strings.NewReader("read"))} },
 	"reader_fails":  func() any { return &failing{pieces: []string{"first"}} },
@@ -94,7 +94,7 @@ func Generate(event map[string]any) any {
 
 func GenerateAsync(event map[string]any) any { return Generate(event) }
 
-// Piped writes to a pipe from a goroutine until nobody reads.
+// Piped writes to a pipe from a goroutine until the reader is closed.
 func Piped(event map[string]any) any {
 	reader, writer := io.Pipe()
 	go func() {

@@ -32,7 +32,7 @@ func isOpen(gate string) bool {
 	return err == nil
 }
 
-// Pause waits for the gate, or until nobody waits for it any more.
+// Pause waits for the gate, or until the call is cancelled.
 func Pause(ctx context.Context, event Event) (any, error) {
 	fmt.Println("started", event.Name)
 	for event.Gate != "" && !isOpen(event.Gate) {
@@ -47,7 +47,7 @@ func Pause(ctx context.Context, event Event) (any, error) {
 	return map[string]any{"name": event.Name}, nil
 }
 
-// Block waits for the gate and listens to nobody.
+// Block waits for the gate and ignores cancellation.
 func Block(event Event) any {
 	fmt.Println("started", event.Name)
 	if event.Gate != "" {
@@ -104,7 +104,7 @@ func GatedAsync(ctx context.Context, event Event) iter.Seq[string] {
 	}
 }
 
-// Die ends the process the hard way.
+// Die ends the process without running exit handlers.
 func Die(event Event) { syscall.Exit(event.Code) }
 
 func bodyOf(ctx context.Context) []byte {
