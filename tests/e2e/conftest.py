@@ -56,7 +56,7 @@ def running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[P
             yield place, url
         finally:
             process.send_signal(signal.SIGTERM)
-            process.wait(40)
+            process.wait(60)
             log_file.unlink()
 
 

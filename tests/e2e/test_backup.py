@@ -29,7 +29,7 @@ def old(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
         yield started
 
 
-def test_from_sqlite_and_a_folder_to_postgresql_and_s3(old, tmp_path, postgres_url, s3_server):
+def test_a_backup_moves_from_sqlite_and_a_folder_to_postgresql_and_s3(old, tmp_path, postgres_url, s3_server):
     saved = str(tmp_path / "saved.tgz")
     tenant = old.tenant("ada")
     plain = tenant.deploy("plain", CODE, env_vars={"GREETING": "Hi"}, secret_env={"TOKEN": "t0p"})
@@ -56,9 +56,9 @@ def test_from_sqlite_and_a_folder_to_postgresql_and_s3(old, tmp_path, postgres_u
     stop.set()
     thread.join()
     assert (done.returncode, errors) == (0, []), done.stderr
-    in_the_way = old.place.sless("restore", saved)
-    assert in_the_way.returncode == 1
-    assert "in use by another sless server" in in_the_way.stderr
+    refused = old.place.sless("restore", saved)
+    assert refused.returncode == 1
+    assert "in use by another sless server" in refused.stderr
     keys = (old.place.data_dir / "encryption-keys").read_text().strip()
     tenant.leave()
     assert os.stat(saved).st_mode & 0o777 == 0o600
@@ -92,10 +92,10 @@ def test_from_sqlite_and_a_folder_to_postgresql_and_s3(old, tmp_path, postgres_u
             new.close()
 
 
-def test_through_a_pipe(old, tmp_path):
+def test_a_backup_and_a_restore_work_through_a_pipe(old, tmp_path):
     path = old.tenant("grace").deploy("plain", CODE, env_vars={"GREETING": "Hi"})
     with (tmp_path / "file").open("wb") as file:
-        old.place.popen("backup", "-", stdout=file).wait(60)
+        assert old.place.popen("backup", "-", stdout=file).wait(90) == 0
     key = (old.place.data_dir / "encryption-keys").read_bytes()
     data = (tmp_path / "file").read_bytes()
     assert data[257:262] == b"ustar"
@@ -104,7 +104,7 @@ def test_through_a_pipe(old, tmp_path):
         (place.data_dir / "encryption-keys").write_bytes(key)
         command = [sys.executable, str(ROOT / "sless.py"), "restore", "-"]
         # Restoring reads its input twice, which a pipe does not allow.
-        done = subprocess.run(command, input=data, env=place.environ, capture_output=True, timeout=60, check=False)
+        done = subprocess.run(command, input=data, env=place.environ, capture_output=True, timeout=90, check=False)
         assert done.returncode == 0, done.stderr
         new = Product(place)
         try:

@@ -123,7 +123,7 @@ def test_a_raising_handler_fails_the_command(server, folder):
     ok(server.sless("delete", "raiser"))
 
 
-def test_reports_an_invalid_token_and_an_invalid_field(server, folder):
+def test_commands_report_an_invalid_token_and_an_invalid_field(server, folder):
     ended = server.place.run("list", SLESS_URL=server.url, SLESS_TOKEN="x.y.z")
     assert ended.returncode == 1
     assert ended.stderr.startswith("Error: ")
@@ -140,7 +140,7 @@ def test_invalid_settings_stop_the_server_with_a_one_line_error(place):
     assert "Traceback" not in ended.stderr
 
 
-def test_reports_a_port_or_data_folder_in_use(server, tmp_path):
+def test_serve_reports_a_port_or_data_folder_in_use(server, tmp_path):
     port = server.url.rpartition(":")[2]
     ended = server.place.run("serve", "--port", port, "--data-dir", str(tmp_path / "other"))
     assert (ended.returncode, ended.stderr) == (1, f"Error: port {port} on 127.0.0.1 is in use\n")

@@ -29,20 +29,21 @@ def examples() -> list[list[str]]:
 
 
 @pytest.fixture(scope="module")
-def table(server, tmp_path_factory):
+def code_folder(server, tmp_path_factory):
+    """The code of a job, which is also deployed as the function `report`."""
     folder = tmp_path_factory.mktemp("code")
     (folder / "handler.py").write_text(HANDLER)
     ok(server.sless("deploy", "report", str(folder), "--no-http"))
     return folder
 
 
-def test_help_examples_work(server, table, tmp_path):
+def test_help_examples_work(server, code_folder, tmp_path):
     (tmp_path / "event.json").write_text("{}")
-    ran = examples()
-    assert len(ran) >= 13
-    for words in ran:
-        places = {"./table": str(table), "@event.json": f"@{tmp_path / 'event.json'}"}
-        words = [places.get(word, word) for word in words if word != "-f"]  # -f follows until Ctrl-C
+    commands = examples()
+    assert len(commands) >= 13
+    for words in commands:
+        replacements = {"./table": str(code_folder), "@event.json": f"@{tmp_path / 'event.json'}"}
+        words = [replacements.get(word, word) for word in words if word != "-f"]  # -f follows until Ctrl-C
         if words[1:2] == ["create"]:
             server.sless("jobs", "delete", words[2])
         if words[1:2] == ["delete"]:
@@ -51,8 +52,8 @@ def test_help_examples_work(server, table, tmp_path):
         ok(server.sless(*words))
 
 
-def test_create_run_and_delete_a_job(server, table):
-    made = ok(server.sless("jobs", "create", "life", str(table), "-d", '{"year": 2026}', "--env", "REGION=eu", "--wait"))
+def test_create_run_and_delete_a_job(server, code_folder):
+    made = ok(server.sless("jobs", "create", "life", str(code_folder), "-d", '{"year": 2026}', "--env", "REGION=eu", "--wait"))
     assert json.loads(made) == {"event": {"year": 2026}, "region": "eu", "trigger": "job"}
     again = json.loads(ok(server.sless("jobs", "run", "life", "-d", '{"year": 2027}', "--wait", "--output", "json")))
     assert (again["run_id"], again["phase"], json.loads(again["message"])["event"]) == (2, "Succeeded", {"year": 2027})
@@ -87,6 +88,6 @@ def test_rejected_code_leaves_no_job(server, tmp_path):
         (("run", "x", "-d", "{"), "expected JSON"),
     ],
 )
-def test_wrong_usage(server, words, message):
+def test_wrong_usage_says_what_is_wrong(server, words, message):
     ended = server.sless("jobs", *words)
     assert ended.returncode == 2 and message in ended.stderr, ended.stderr

@@ -49,7 +49,7 @@ def test_the_tour_works_twice_on_the_same_folder_and_picks_a_free_port(place, no
     first = place.run("demo", "--exit", "--port", str(free_port()))
     assert first.returncode == 0, first.stdout + first.stderr
     assert '"message": "Hello, Ada!"' in first.stdout
-    assert '"message":"Hello, Grace!"' in first.stdout.replace(": ", ":") or '"Hello, Grace!"' in first.stdout
+    assert '"Hello, Grace!"' in first.stdout
     assert first.stdout.count("Version 1 is Ready") == 2
     assert "Traceback" not in first.stdout + first.stderr
     assert place.processes() == []
@@ -76,9 +76,9 @@ def test_each_line_to_try_works_when_pasted_and_ctrl_c_stops_the_demo(place):
         assert_stops(process, place, signal.SIGINT)
 
 
-def assert_stops(process: "subprocess.Popen[str]", place: Place, number: int) -> None:
+def assert_stops(process: "subprocess.Popen[str]", place: Place, stop_signal: int) -> None:
     assert len(place.processes()) >= 3, "demo, server and at least one instance"
-    process.send_signal(number)
+    process.send_signal(stop_signal)
     rest = process.stdout.read()
     assert process.wait(60) == 0
     assert "Traceback" not in rest
@@ -93,11 +93,11 @@ def test_a_closed_terminal_stops_the_demo(place):
 def test_kill_9_of_the_demo_stops_the_server(place):
     with staying_demo(place) as (process, _):
         process.kill()
-        process.wait(10)
-        wait_until(lambda: place.processes() == [], "all processes gone", 40)
+        process.wait(60)
+        wait_until(lambda: place.processes() == [], "all processes have ended", 60)
 
 
-def test_reports_when_the_server_exits(place):
+def test_the_demo_reports_that_the_server_exited(place):
     with staying_demo(place) as (process, text):
         port = re.search(r"http://127\.0\.0\.1:(\d+)", text)[1]
         child = next(pid for pid in place.processes() if _parent_of(pid) == process.pid)
@@ -116,7 +116,7 @@ def _parent_of(pid: int) -> int:
         return 0
 
 
-def test_reports_a_data_folder_in_use_and_sigterm_stops_the_demo(place):
+def test_a_second_demo_reports_the_data_folder_in_use_and_sigterm_stops_the_first(place):
     with staying_demo(place) as (process, _):
         second = place.run("demo", "--exit", "--port", str(free_port()))
         assert second.returncode == 1

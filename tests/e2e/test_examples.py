@@ -60,7 +60,7 @@ def test_every_example_is_tested():
 
 
 @pytest.mark.parametrize("language", ["python", "node", pytest.param("go", marks=pytest.mark.slow)])
-def test_hello(deploy, language, request):
+def test_the_hello_examples_greet(deploy, language, request):
     if language != "python":
         request.getfixturevalue({"node": "node_binary", "go": "go_toolchain"}[language])
     url = deploy(f"hello-{language}")
@@ -77,7 +77,7 @@ def test_a_folder_from_init_deploys_unchanged(server, tmp_path, monkeypatch):
     assert call(ended.stdout.strip()).json["message"] == "Hello, world!"
 
 
-def test_simple_python(deploy):
+def test_simple_python_converts_words(deploy):
     url = deploy("simple-python")
     octopus = {"singular": "octopus", "plural": "octopi", "class": "Octopus", "table": "octopi"}
     assert call(url + "?word=octopus").json == octopus
@@ -87,25 +87,25 @@ def test_simple_python(deploy):
 
 
 @pytest.mark.parametrize("database", ["sqlite", "postgres", "pg-variables"])
-def test_notes_python(deploy, database, request, tmp_path):
+def test_notes_python_keeps_notes(deploy, database, request, tmp_path):
     options = {"sqlite": lambda: (), "postgres": lambda: _of_url(request), "pg-variables": lambda: _of_variables(request)}[database]()
     url = deploy("notes-python", f"notes-{database}", "--service", *options)
     milk = call(url + "/notes", {"title": "Milk", "text": "two litres"})
     assert (milk.status, milk.json["title"], milk.json["text"]) == (201, "Milk", "two litres")
-    one = url + f"/notes/{milk.json['id']}"
-    assert one.endswith(milk.headers["Location"])
+    note_url = url + f"/notes/{milk.json['id']}"
+    assert note_url.endswith(milk.headers["Location"])
     bread = call(url + "/notes", {"title": "Bread"}).json
     assert [note["title"] for note in call(url + "/notes").json] == ["Bread", "Milk"]
     assert [note["title"] for note in call(url + "/notes?word=LITRE").json] == ["Milk"]
     assert call(url + "/notes?word=%25").json == [], "the word is not a pattern"
-    assert call(one).json == milk.json
+    assert call(note_url).json == milk.json
 
-    changed = call(one, {"title": "Milk", "text": "three"}, "PUT")
-    assert (changed.status, call(one).json["text"]) == (200, "three")
-    gone = call(one, method="DELETE")
+    changed = call(note_url, {"title": "Milk", "text": "three"}, "PUT")
+    assert (changed.status, call(note_url).json["text"]) == (200, "three")
+    gone = call(note_url, method="DELETE")
     assert (gone.status, gone.text) == (204, "")
-    assert [call(one, method=method).status for method in ("GET", "DELETE")] == [404, 404]
-    assert call(one, {"title": "x"}, "PUT").status == 404
+    assert [call(note_url, method=method).status for method in ("GET", "DELETE")] == [404, 404]
+    assert call(note_url, {"title": "x"}, "PUT").status == 404
     assert [note["id"] for note in call(url + "/notes").json] == [bread["id"]]
 
 
@@ -141,16 +141,16 @@ def test_notes_python_reports_errors(deploy):
     assert call(url + "/notes").json == []
 
 
-def test_sse_node(deploy, node_binary):
+def test_sse_node_streams_events(deploy, node_binary):
     url = deploy("sse-node")
     call(url + "?ticks=1")
     began = time.monotonic()
-    with urllib.request.urlopen(url + "?ticks=3&every_ms=700", timeout=30) as stream:
+    with urllib.request.urlopen(url + "?ticks=3&every_ms=2000", timeout=30) as stream:
         assert stream.headers["Content-Type"] == "text/event-stream"
         first = [stream.readline() for _ in range(4)]
         first_after_sec = time.monotonic() - began
         rest = stream.read().decode()
-    assert first_after_sec < 1.4 <= time.monotonic() - began, "the first tick did not wait for the last"
+    assert first_after_sec < 4 <= time.monotonic() - began, "the first tick did not wait for the last"
     assert [first[0], first[1], first[3]] == [b"id: 1\n", b"event: tick\n", b"\n"]
     assert json.loads(first[2].removeprefix(b"data: "))["tick"] == 1
     assert rest.count("event: tick\n") == 2
@@ -158,7 +158,7 @@ def test_sse_node(deploy, node_binary):
     assert call(url + "?ticks=no").status == 400
 
 
-def test_lambda_python(deploy, server):
+def test_lambda_python_gets_events_of_an_api_gateway(deploy, server):
     url = deploy("lambda-python", "", "--entrypoint", "handler.lambda_handler", "--event-format", "aws-http-v2")
     pear = call(url + "/shop?fruit=pear")
     assert (pear.status, pear.json, pear.headers["Set-Cookie"]) == (200, {"fruit": "pear", "stock": 0}, "seen=1; Path=/")
@@ -170,7 +170,7 @@ def test_lambda_python(deploy, server):
     wait_until(lambda: "GET /shop " in server.sless("logs", "lambda-python").stdout, "its line is in the log")
 
 
-def test_report_python(deploy, server):
+def test_report_python_runs_by_a_cron_trigger(deploy, server):
     deploy("report-python", "report", "--no-http")
     event = json.dumps({"urls": [f"{server.url}/healthz"]})
     made = server.sless("trigger", "create", "cron", "watch", "report", "*/5 * * * *", "--overlap", "forbid", "--event", event)
@@ -185,7 +185,7 @@ def test_report_python(deploy, server):
     assert (row["trigger"], row["http_status"]) == ("cron", 500)
 
 
-def test_queue_node(deploy, server, node_binary, rabbit_server, tmp_path):
+def test_queue_node_handles_messages(deploy, server, node_binary, rabbit_server, tmp_path):
     deploy("queue-node", "orders", "--no-http")
     (tmp_path / "url").write_text(rabbit_server.url())
     made = server.sless(
@@ -200,7 +200,7 @@ def test_queue_node(deploy, server, node_binary, rabbit_server, tmp_path):
         return {row["request_id"]: row["status"] for row in rows}
 
     wait_until(lambda: ended() == {"a1": "succeeded", "b2": "dead"}, "one is done, one is dead")
-    assert "order a1: 2 × pear, attempt 1" in server.sless("logs", "orders").stdout
+    wait_until(lambda: "order a1: 2 × pear, attempt 1" in server.sless("logs", "orders").stdout, "the line of the call")
     assert asyncio.run(take(rabbit_server.url(), "example-orders.dead")) == "b2"
 
 

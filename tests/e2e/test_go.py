@@ -84,7 +84,7 @@ func Handle(event map[string]any) (any, error) {
 
 
 @pytest.mark.parametrize("with_instances", [True, False], ids=["instances", "one run per call"])
-def test_panics_and_exits(server, warm_go, tmp_path, with_instances):
+def test_panics_and_exits_are_reported_and_later_calls_served(server, warm_go, tmp_path, with_instances):
     (tmp_path / "main.go").write_text(ENDS)
     name = f"go-ends-{'instances' if with_instances else 'once'}"
     ok(server.sless("deploy", name, str(tmp_path), *([] if with_instances else ["--no-http"])))

@@ -1,4 +1,4 @@
-"""The systemd unit in README.md: systemd reads it without complaint, and what it starts is a server that stops in time."""
+"""The systemd unit in README.md: systemd accepts it, and the server that it starts stops in time."""
 
 import os
 import pwd
@@ -43,7 +43,7 @@ def values_of(name: str) -> list[str]:
     return re.findall(rf"^{name}=(.*)$", unit_text(), re.MULTILINE)
 
 
-def test_systemd_reads_it_without_complaint(tmp_path: Path) -> None:
+def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
     analyze = shutil.which("systemd-analyze") or unavailable("systemd-analyze", "systemd")
     python = shlex.split(values_of("ExecStart")[0])[0]
     unit = tmp_path / "sless.service"
@@ -52,7 +52,7 @@ def test_systemd_reads_it_without_complaint(tmp_path: Path) -> None:
     assert (done.returncode, [line for line in done.stderr.splitlines() if unit.name in line]) == (0, [])
 
 
-def test_it_leaves_the_server_time_to_stop() -> None:
+def test_the_unit_leaves_the_server_time_to_stop() -> None:
     assert int(values_of("TimeoutStopSec")[0]) >= Settings(data_dir=Path()).graceful_timeout_sec + 10
 
 
@@ -112,7 +112,7 @@ def service() -> Iterator[Service]:
 
 
 @pytest.mark.slow
-def test_what_it_starts_serves_and_stops(service: Service) -> None:
+def test_a_server_started_by_the_unit_serves_and_stops(service: Service) -> None:
     assert [values_of(name) for name in ("StateDirectory", "RuntimeDirectory", "User", "KillMode", "Restart")] == [
         ["sless"], ["sless"], ["sless"], ["mixed"], ["on-failure"],
     ]  # fmt: skip
