@@ -56,6 +56,8 @@ class Function:
 
 @dataclass
 class Desk:
+    """A queue of its own on the broker, the function that its listeners call, and means to publish and count."""
+
     server: RabbitServer
     function: Function
     queue: str
@@ -117,6 +119,10 @@ class Desk:
             except aiormq.exceptions.ChannelNotFoundEntity:
                 return 0, 0
             return found.message_count, found.consumer_count
+
+    async def holds(self, count: int, name: str | None = None) -> bool:
+        """Whether the queue has this many ready messages."""
+        return (await self.counts(name))[0] == count
 
     async def take_all(self, name: str) -> list[Any]:
         """Take all ready messages off a queue; empty if the queue does not exist."""

@@ -88,11 +88,7 @@ async def test_a_dead_letter_with_a_lost_confirm_is_duplicated_with_the_same_id(
         listener = await desk.listening(max_attempts=2, url=url)
         await desk.publish(b"x", message_id="m-1")
         await until(lambda: wire.cut, lambda: listener.message)
-
-        async def both() -> bool:
-            return (await desk.counts(f"{desk.queue}.dead"))[0] == 2
-
-        await until(both, lambda: listener.message)
+        await until(lambda: desk.holds(2, f"{desk.queue}.dead"), lambda: listener.message)
         await listener.stop(5)
         assert await desk.counts() == (0, 0)
         letters = [letter.header.properties for letter in await desk.take_all(f"{desk.queue}.dead")]

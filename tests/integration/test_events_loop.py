@@ -168,11 +168,7 @@ async def test_a_message_over_the_size_limit_is_not_taken(rabbit_server: RabbitS
         await desk.publish(b"x" * 1001)
         await until(lambda: "a message of 1,001 bytes is over the limit of 1,000" in listener.message, lambda: listener.message)
         await listener.stop(5)
-        await until(lambda: waits(desk, 1))
-
-
-async def waits(desk: Desk, count: int) -> bool:
-    return (await desk.counts())[0] == count
+        await until(lambda: desk.holds(1))
 
 
 def peak_mb() -> float:

@@ -60,7 +60,7 @@ def is_running(tenant: Tenant) -> bool:
 
 
 def await_quiet(is_busy: Callable[[], bool]) -> None:
-    """A message is in none of the queues while it is called and while it is on its way to one."""
+    """For some time, as a message is in no queue while the function handles it and while it moves to another queue."""
     busy_at = time.monotonic()
 
     def is_quiet() -> bool:
@@ -69,10 +69,12 @@ def await_quiet(is_busy: Callable[[], bool]) -> None:
             busy_at = time.monotonic()
         return time.monotonic() - busy_at > QUIET_SEC
 
-    wait_until(is_quiet, "all have ended", 60)
+    wait_until(is_quiet, "all calls have ended", 60)
 
 
-def test_soak(start_product: Callable[..., Product], rabbit_server: RabbitServer, tmp_path: Path) -> None:
+def test_only_poisoned_messages_are_dead_lettered(
+    start_product: Callable[..., Product], rabbit_server: RabbitServer, tmp_path: Path
+) -> None:
     server = rabbit_server
     product = start_product(SLESS_RABBITMQ_URL=server.url())
     tenant = product.tenant("soak")
@@ -94,7 +96,11 @@ def test_soak(start_product: Callable[..., Product], rabbit_server: RabbitServer
     poisoned = sorted(f"poisoned {number}" for number in range(0, MESSAGES, 50))
     # A killed broker forgets acknowledgements, so a message may start over and be dead-lettered twice: count different ones.
     dead: list[tuple[str, str]] = []
-    wait_until(lambda: dead.extend(dead_of(server, f"{queue}.dead")) or {reason for reason, _ in dead} >= set(poisoned), "the dead", 120)
+    wait_until(
+        lambda: dead.extend(dead_of(server, f"{queue}.dead")) or {reason for reason, _ in dead} >= set(poisoned),
+        "all poisoned messages are dead letters",
+        120,
+    )
     queues = (queue, *(f"{queue}.retry.{delay_sec}s" for delay_sec in (1, 2, 4)))
     await_quiet(lambda: any(waiting(server, name)[0] for name in queues) or is_running(tenant))
     assert product.end() == 0
