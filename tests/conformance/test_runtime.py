@@ -21,21 +21,17 @@ Start = Callable[..., RuntimeProcess]
 @pytest.fixture(scope="module")
 def started() -> Iterator[Start]:
     """Starts a runtime once per (runtime, handler, environment) and ends them all at the end of the module."""
-    contexts: dict[Any, Any] = {}
     processes: dict[Any, RuntimeProcess] = {}
+    with contextlib.ExitStack() as stack:
 
-    def start(runtime: str, entrypoint: str, env: dict[str, str] | None = None) -> RuntimeProcess:
-        require_runtime(runtime)
-        key = (runtime, entrypoint, *sorted((env or {}).items()))
-        if key not in processes:
-            context = running(runtime, entrypoint, env)
-            processes[key] = context.__enter__()
-            contexts[key] = context
-        return processes[key]
+        def start(runtime: str, entrypoint: str, env: dict[str, str] | None = None) -> RuntimeProcess:
+            require_runtime(runtime)
+            key = (runtime, entrypoint, *sorted((env or {}).items()))
+            if key not in processes:
+                processes[key] = stack.enter_context(running(runtime, entrypoint, env))
+            return processes[key]
 
-    yield start
-    for context in contexts.values():
-        context.__exit__(None, None, None)
+        yield start
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,6 @@
 """Fixtures: one running server per test process, and a new tenant for each test."""
 
+import contextlib
 import itertools
 import os
 from collections.abc import Callable, Iterator
@@ -69,15 +70,11 @@ def own_product(tmp_path: Path) -> Iterator[Product]:
 
 @pytest.fixture
 def start_product(tmp_path: Path) -> Iterator[Callable[..., Product]]:
-    """Starts a server with the given settings."""
-    open_ones = []
+    """Starts servers with the given settings, which end with the test."""
+    numbers = itertools.count(1)
+    with contextlib.ExitStack() as stack:
 
-    def start(**environ: str) -> Product:
-        manager = running_product(tmp_path / f"product-{len(open_ones)}", **environ)
-        started = manager.__enter__()
-        open_ones.append(manager)
-        return started
+        def start(**environ: str) -> Product:
+            return stack.enter_context(running_product(tmp_path / f"product-{next(numbers)}", **environ))
 
-    yield start
-    for manager in reversed(open_ones):
-        manager.__exit__(None, None, None)
+        yield start

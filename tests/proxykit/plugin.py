@@ -1,5 +1,6 @@
 """Fixtures for tests of the proxy; import them where they are used."""
 
+import contextlib
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -29,14 +30,12 @@ def upstream_of() -> Iterator[UpstreamOf]:
 @pytest.fixture(params=["fast", "slow"])
 def serve(request: pytest.FixtureRequest, upstream_of: UpstreamOf) -> Iterator[Serve]:
     """Starts a server whose function "f" is served by handlers. Each test runs twice: with and without the fast path."""
-    fronts: list[Front] = []
+    with contextlib.ExitStack() as stack:
 
-    def start(*handlers: Callable[[Peer], None], route: dict[str, object] | None = None, **options: object) -> Front:
-        addresses = [upstream_of(handler).address for handler in handlers]
-        front = Front(route_of(addresses=addresses, **(route or {})), fast_path=request.param == "fast", **options)  # type: ignore[arg-type]
-        fronts.append(front)
-        return front.__enter__()
+        def start(*handlers: Callable[[Peer], None], route: dict[str, object] | None = None, **options: object) -> Front:
+            addresses = [upstream_of(handler).address for handler in handlers]
+            served = route_of(addresses=addresses, **(route or {}))  # type: ignore[arg-type]
+            front = Front(served, fast_path=request.param == "fast", **options)  # type: ignore[arg-type]
+            return stack.enter_context(front)
 
-    yield start
-    for front in fronts:
-        front.__exit__()
+        yield start
