@@ -101,7 +101,7 @@ def statuses(tenant: Tenant, name: str) -> Counter[str]:
 
 
 def accept(tenant: Tenant, path: str, event: dict[str, Any], callback_url: str) -> str | None:
-    """The call's ID, or None if the server was down. With one attempt only, as back-off would slow the test down."""
+    """The call's ID, or None if the server is down. With one attempt only, as back-off would slow the test down."""
     headers = {"Prefer": "respond-async", "X-Sless-Callback-Url": callback_url, "X-Sless-Max-Attempts": "1"}
     try:
         answer = tenant.post(path, event, headers=headers)
@@ -122,7 +122,7 @@ def test_all_accepted_calls_finish_after_kill_9_of_everything(
     marks = tmp_path / "marks"
     accepted: list[str] = []
 
-    def some(numbers: range) -> None:
+    def send(numbers: range) -> None:
         for number in numbers:
             event = {"n": number, "marks": str(marks), "sleep": 0.02}
             while (call_id := accept(tenant, url if number % 2 else "functions/f/invoke", event, receiver.url)) is None:
@@ -130,13 +130,13 @@ def test_all_accepted_calls_finish_after_kill_9_of_everything(
             accepted.append(call_id)
 
     with ThreadPoolExecutor(8) as pool:
-        parts = [pool.submit(some, range(start, count, 8)) for start in range(8)]
+        senders = [pool.submit(send, range(start, count, 8)) for start in range(8)]
         wait_until(lambda: len(accepted) > count // 2, "half of them are accepted", 120)
         product.kill(master=True, worker=True)
         wait_until(lambda: product.place.processes() == [], "nothing runs any more", 40)
         product.start()
-        for part in parts:
-            part.result(120)
+        for sender in senders:
+            sender.result(120)
     # A call whose 202 was lost in the kill may have been queued as well, so there may be more calls than accepted.
     wait_until(lambda: not {"queued", "running"} & statuses(tenant, "f").keys(), "all have ended", 200)
     ended = statuses(tenant, "f")
@@ -146,7 +146,9 @@ def test_all_accepted_calls_finish_after_kill_9_of_everything(
         found = tenant.invocation("f", call_id)
         assert len(found["attempts_detail"]) == found["attempts"] >= 1
         assert (found["status"] == "dead") == ("never" in (found["error"] or ""))
-    wait_until(lambda: set(accepted) <= {key for key, call in receiver.got.items() if len(call) >= 2}, "all are call of", 200)
+    wait_until(
+        lambda: set(accepted) <= {key for key, calls in receiver.got.items() if len(calls) >= 2}, "every callback is sent twice", 200
+    )
     one = receiver.got[accepted[0]][-1]
     assert one["status"] in ("succeeded", "dead") and one["finished_at"]
 
@@ -165,7 +167,7 @@ def test_an_interrupted_callback_is_signed_and_sent_again(product: Product, tena
     receiver.refusals = 0
     product.start()
     wait_until(lambda: len(receiver.got[call_id]) == 2, "it is sent again")
-    wait_until(lambda: tenant.invocation("f", call_id)["callback"]["status"] == "delivered", "and noted")
+    wait_until(lambda: tenant.invocation("f", call_id)["callback"]["status"] == "delivered", "the delivery is recorded")
     first, second = receiver.got[call_id]
     assert first == second and first["result"] == '{"n": 1}'
     key = tenant.get("callback-key").json()["key"]
@@ -245,7 +247,7 @@ def test_a_job_waits_for_its_build_and_reports_its_result(tenant: Tenant) -> Non
     assert json.loads(tenant.ended_job("j")["message"])["event"] == {"n": 2}
 
 
-def test_failing_jobs(tenant: Tenant) -> None:
+def test_failed_jobs_show_the_reason_and_the_exit_code(tenant: Tenant) -> None:
     table: list[tuple[str, str, dict[str, Any], tuple[str, ...], int | None]] = [
         ("raises", JOB, {"event_json": {"boom": 1}}, ("boom", "the last line"), None),
         ("exits", JOB, {"event_json": {"exit": 3}}, ("function exited with code 3", "the last line"), 3),
@@ -255,9 +257,9 @@ def test_failing_jobs(tenant: Tenant) -> None:
     for name, code, fields, _, _ in table:
         tenant.create(name, "job", run_id=1, **fields)
         tenant.upload(name, code, "job")
-    for name, _, _, call, exit_code in table:
+    for name, _, _, expected, exit_code in table:
         ended = tenant.ended_job(name)
-        assert ended["phase"] == "Failed" and all(text in ended["message"] for text in call), ended["message"]
+        assert ended["phase"] == "Failed" and all(text in ended["message"] for text in expected), ended["message"]
         assert ended["result"] is None and (exit_code is None or ended["exit_code"] == exit_code)
 
 
@@ -292,13 +294,13 @@ def test_jobs_respect_the_concurrency_limit_and_stop_when_deleted(product: Produ
     other.deploy("f", JOB, http=False)
     for number in range(5):
         tenant.post("jobs", {"name": f"hold{number}", "function_ref": "f", "run_id": 1, "event_json": {"sleep": 60}, "timeout_sec": 100})
-    wait_until(lambda: sum(job["phase"] == "Running" for job in tenant.get("jobs").json()) == 2, "all that it gets")
+    wait_until(lambda: sum(job["phase"] == "Running" for job in tenant.get("jobs").json()) == 2, "both of its slots are used")
     other.post("jobs", {"name": "short", "function_ref": "f", "run_id": 1, "event_json": {"sleep": 0}})
-    assert other.ended_job("short", 15)["phase"] == "Succeeded"
+    assert other.ended_job("short", 40)["phase"] == "Succeeded"
     for number in range(5):
         assert tenant.call("DELETE", f"jobs/hold{number}").status_code == 202
     tenant.post("jobs", {"name": "long", "function_ref": "f", "run_id": 1, "event_json": {"sleep": 60}, "timeout_sec": 100})
     wait_until(lambda: tenant.get("jobs/long").json()["phase"] == "Running", "it runs")
     assert tenant.call("DELETE", "jobs/long").json()["phase"] == "Deleting"
-    wait_until(lambda: tenant.get("jobs/long").status_code == 404, "it is gone", 20)
+    wait_until(lambda: tenant.get("jobs/long").status_code == 404, "it is gone", 60)
     assert tenant.post("jobs", {"name": "long", "function_ref": "f"}).status_code == 201, "its name is free again"

@@ -38,22 +38,22 @@ def entries_of(*infos: tuple[str, bytes, int]) -> bytes:
 
 
 FILE, LINK, DEVICE = stat.S_IFREG | 0o644, stat.S_IFLNK | 0o777, stat.S_IFCHR | 0o666
-WITH = ("handler.py", HANDLER.encode(), FILE)
+VALID_HANDLER = ("handler.py", HANDLER.encode(), FILE)
 REFUSED = {
     "not a zip": b"hello, this is text",
     "empty": b"",
     "cut off": zip_of({"handler.py": HANDLER})[:-30],
     "only the end of a zip": zip_of({"handler.py": HANDLER})[-30:],
     "tar.gz": b"\x1f\x8b\x08" + b"\0" * 200,
-    "parent folder": entries_of(WITH, ("../up.py", b"x=1", FILE)),
-    "parent folder in the middle": entries_of(WITH, ("a/../../up.py", b"x=1", FILE)),
-    "backslashes": entries_of(WITH, ("..\\up.py", b"x=1", FILE)),
-    "absolute": entries_of(WITH, ("/etc/cron.d/x", b"x=1", FILE)),
-    "drive letter": entries_of(WITH, ("C:\\x.py", b"x=1", FILE)),
-    "absolute link out": entries_of(WITH, ("out", b"/etc/passwd", LINK)),
-    "relative link out": entries_of(WITH, ("a/out", b"../../etc/passwd", LINK)),
-    "file through a link": entries_of(WITH, ("d", b"/tmp", LINK), ("d/x.py", b"x=1", FILE)),
-    "device": entries_of(WITH, ("null", b"", DEVICE)),
+    "parent folder": entries_of(VALID_HANDLER, ("../up.py", b"x=1", FILE)),
+    "parent folder in the middle": entries_of(VALID_HANDLER, ("a/../../up.py", b"x=1", FILE)),
+    "backslashes": entries_of(VALID_HANDLER, ("..\\up.py", b"x=1", FILE)),
+    "absolute": entries_of(VALID_HANDLER, ("/etc/cron.d/x", b"x=1", FILE)),
+    "drive letter": entries_of(VALID_HANDLER, ("C:\\x.py", b"x=1", FILE)),
+    "absolute link out": entries_of(VALID_HANDLER, ("out", b"/etc/passwd", LINK)),
+    "relative link out": entries_of(VALID_HANDLER, ("a/out", b"../../etc/passwd", LINK)),
+    "file through a link": entries_of(VALID_HANDLER, ("d", b"/tmp", LINK), ("d/x.py", b"x=1", FILE)),
+    "device": entries_of(VALID_HANDLER, ("null", b"", DEVICE)),
     "missing entrypoint": entries_of(("other.py", b"x=1", FILE)),
     "syntax": entries_of(("handler.py", b"def handle(:\n", FILE)),
     "NUL in the source": entries_of(("handler.py", b"x = 1\0", FILE)),
@@ -77,11 +77,11 @@ def test_invalid_archives_are_rejected_and_leave_no_trace(tenant: Tenant) -> Non
 def test_duplicate_names_are_rejected(tenant: Tenant) -> None:
     tenant.create("f")
     with pytest.warns(UserWarning, match="Duplicate name"):
-        data = entries_of(WITH, WITH)
+        data = entries_of(VALID_HANDLER, VALID_HANDLER)
     assert "handler.py" in refused(upload_zip(tenant, data), 400, "invalid")["error"]
 
 
-def test_a_zip_bomb(tenant: Tenant) -> None:
+def test_a_zip_bomb_is_rejected(tenant: Tenant) -> None:
     """300 MB of zeros in 300 KB, with true and with understated sizes in the headers."""
     tenant.create("f")
     buffer = io.BytesIO()
@@ -97,30 +97,26 @@ def test_a_zip_bomb(tenant: Tenant) -> None:
     refused(upload_zip(tenant, lying), 400, "invalid")
 
 
-def test_far_too_many_entries(tenant: Tenant) -> None:
+def test_far_too_many_entries_are_rejected_quickly(tenant: Tenant) -> None:
     tenant.create("f")
-    one, _, end = _parts_of(zip_of({"handler.py": HANDLER}))
+    archive = zip_of({"handler.py": HANDLER})
+    entry = archive[: archive.index(b"PK\1\2")]
     central = b"".join(_central(f"f{number}.py") for number in range(ENTRIES))
-    directory = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 0xFFFF, 0xFFFF, len(central), len(one), 0)
+    directory = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 0xFFFF, 0xFFFF, len(central), len(entry), 0)
     began = time.monotonic()
-    answer = upload_zip(tenant, one + central + directory)
+    answer = upload_zip(tenant, entry + central + directory)
     assert "max_code_files" in refused(answer, 413, "too_large")["error"] and "5000" in answer.text
     assert time.monotonic() - began < 20
     answer = tenant.upload("f", {"handler.py": HANDLER} | {f"f{number}.txt": "" for number in range(ENTRIES)})
     refused(answer, 413, "too_large")
-    assert end
-
-
-def _parts_of(data: bytes) -> tuple[bytes, bytes, bytes]:
-    start, end = data.index(b"PK\1\2"), data.rindex(b"PK\5\6")
-    return data[:start], data[start:end], data[end:]
 
 
 def _central(name: str) -> bytes:
+    """An entry of the central directory, for an empty file."""
     return struct.pack("<4s6H3L5H2L", b"PK\1\2", 788, 20, 0, 0, 0, 33, 0, 0, 0, len(name), 0, 0, 0, 0, FILE << 16, 0) + name.encode()
 
 
-def test_a_zip_over_the_limit(tenant: Tenant) -> None:
+def test_a_zip_over_the_size_limit_is_rejected(tenant: Tenant) -> None:
     tenant.create("f")
     data = b"PK" + b"\0" * (32 << 20)
     assert "max_zip_bytes" in refused(upload_zip(tenant, data), 413, "too_large")["error"]
@@ -172,7 +168,7 @@ def wheel_of(package: str) -> bytes:
     ("mark", "newline"), [(b"\xef\xbb\xbf", "\n"), (b"", "\r\n"), (b"\xef\xbb\xbf", "\r\n"), (b"\xff\xfe", "\r\n")],
     ids=["BOM", "CRLF", "BOM and CRLF", "UTF-16"],
 )  # fmt: skip
-def test_requirements_with_windows_encodings_and_line_ends(tenant: Tenant, mark: bytes, newline: str) -> None:
+def test_requirements_may_have_windows_encodings_and_line_ends(tenant: Tenant, mark: bytes, newline: str) -> None:
     text = newline.join(["# ours", "--no-index", "--find-links wheels", "tinything==1.0  # the wheel beside", ""])
     raw = mark + text.encode("utf-16-le" if mark == b"\xff\xfe" else "utf-8")
     path = tenant.deploy(
@@ -196,7 +192,7 @@ def test_requirements_with_windows_encodings_and_line_ends(tenant: Tenant, mark:
         ("--no-index\n--find-links wheels\nbroken==1.0\n", "broken"),
     ],
 )
-def test_dependencies_that_cannot_be_installed(tenant: Tenant, requirements: str, expected: str) -> None:
+def test_dependencies_that_cannot_be_installed_fail_the_build(tenant: Tenant, requirements: str, expected: str) -> None:
     tenant.create("f")
     broken = {"base64": base64.b64encode(b"PK\3\4 no wheel").decode()}
     files = {"handler.py": HANDLER, "requirements.txt": requirements, "wheels/broken-1.0-py3-none-any.whl": broken}
@@ -218,12 +214,12 @@ BAD_MODULES = {
     "missing function": ("def other(event):\n    return 1\n", "handle"),
     "not a function": ("handle = 3\n", "handle"),
     "prints 5 MB and raises": ("print('y' * 5_000_000)\nraise ValueError('after much')\n", "after much"),
-    "raises without end": ("def f():\n    f()\nf()\n", "RecursionError"),
+    "recurses without end": ("def f():\n    f()\nf()\n", "RecursionError"),
 }
 
 
 @pytest.mark.parametrize("kind", BAD_MODULES)
-def test_python_modules_that_fail_to_import(tenant: Tenant, kind: str) -> None:
+def test_python_modules_that_fail_to_import_fail_the_build(tenant: Tenant, kind: str) -> None:
     source, expected = BAD_MODULES[kind]
     tenant.create("f")
     assert tenant.upload("f", source).status_code == 202
@@ -246,7 +242,7 @@ NODE_MODULES = {
 
 
 @pytest.mark.parametrize("kind", NODE_MODULES)
-def test_node_modules_that_fail_to_import(tenant: Tenant, kind: str, node_binary: str) -> None:
+def test_node_modules_that_fail_to_import_fail_the_build(tenant: Tenant, kind: str, node_binary: str) -> None:
     source, expected = NODE_MODULES[kind]
     tenant.create("f", runtime="nodejs20")
     assert tenant.upload("f", {"handler.js": source}).status_code == 202

@@ -1,4 +1,4 @@
-"""Handlers that misbehave during a call: the error the caller gets, and that the next call succeeds."""
+"""Handlers that misbehave during a call: the caller gets an error that says so, and the next call succeeds."""
 
 import contextlib
 import json
@@ -135,16 +135,16 @@ def once(shared: Tenant) -> str:
 
 @pytest.fixture(scope="module")
 def node(shared: Tenant, node_binary: str) -> str:
-    return shared.deploy("node", {"handler.js": NODE}, runtime="nodejs20", timeout_sec=1)
+    return shared.deploy("node", {"handler.js": NODE}, runtime="nodejs20", timeout_sec=3)
 
 
-def works(tenant: Tenant, path: str) -> bool:
+def serves(tenant: Tenant, path: str) -> bool:
     answer = tenant.post(path, "again")
     return answer.status_code == 200 and answer.json()["ok"] == "again"
 
 
-def next_is_served(tenant: Tenant, path: str) -> None:
-    """Calls may wait a moment until an instance has been replaced."""
+def check_next_call(tenant: Tenant, path: str) -> None:
+    """It succeeds, though it may wait until the instance has been replaced."""
     answer = tenant.post(path, "again")
     assert answer.status_code == 200, answer.text
     assert answer.json()["ok"] == "again"
@@ -167,7 +167,7 @@ FAILURES: list[tuple[str, int, str]] = [
 
 
 @pytest.mark.parametrize(("event", "status", "text"), FAILURES)
-def test_a_failing_python_handler(shared: Tenant, python: str, event: str, status: int, text: str) -> None:
+def test_a_failing_python_handler_reports_the_error_and_stays(shared: Tenant, python: str, event: str, status: int, text: str) -> None:
     before = shared.post(python, "again").json()["pid"]
     answer = shared.post(python, event)
     assert answer.status_code == status, answer.text
@@ -194,29 +194,29 @@ def test_an_instance_that_breaks_off_is_502(shared: Tenant, python: str, event: 
     assert answer.headers["X-Sless-Error"] in ("function_exited", "function_broke_off")
     if event == "close":
         # The kernel still accepts one connection on a listening socket that is closed during poll(), then resets it.
-        wait_until(lambda: works(shared, python), "serves again")
+        wait_until(lambda: serves(shared, python), "serves again")
         wait_until(
             lambda: "the function closed the listening socket" in shared.get("functions/python/logs").text,
             "the log says why it was replaced",
         )
     else:
-        next_is_served(shared, python)
+        check_next_call(shared, python)
 
 
 def test_a_truncated_response_is_an_error_for_the_caller(shared: Tenant, python: str) -> None:
     with pytest.raises(requests.exceptions.RequestException):
         shared.post(python, "stream")
-    next_is_served(shared, python)
+    check_next_call(shared, python)
 
 
 @pytest.mark.parametrize("event", ["never", "spin"])
-def test_a_python_handler_that_never_returns(shared: Tenant, short: str, event: str) -> None:
+def test_a_python_handler_that_never_returns_is_a_504(shared: Tenant, short: str, event: str) -> None:
     began = time.monotonic()
     answer = shared.post(short, event)
     assert (answer.status_code, answer.headers["X-Sless-Error"]) == (504, "timeout")
     assert "1 s" in answer.json()["error"] and "short" in answer.json()["error"]
     assert time.monotonic() - began >= 1
-    wait_until(lambda: works(shared, short), "serves again")
+    wait_until(lambda: serves(shared, short), "serves again")
     wait_until(lambda: shared.invocation("short", answer.headers["X-Request-Id"]).get("status") == "timeout", "recorded as timed out")
 
 
@@ -229,19 +229,19 @@ def test_a_function_recovers_from_many_calls_that_never_return(shared: Tenant) -
     for thread in threads:
         thread.join(60)
     assert set(answers) <= {504, 503} and len(answers) == 8
-    wait_until(lambda: works(shared, path), "serves again")
+    wait_until(lambda: serves(shared, path), "serves again")
 
 
-def test_memory(shared: Tenant) -> None:
+def test_a_handler_over_its_memory_limit_is_a_502(shared: Tenant) -> None:
     path = shared.deploy("eater", PYTHON, memory_mb=64, timeout_sec=30)
     answer = shared.post(path, "eat")
     assert (answer.status_code, answer.headers["X-Sless-Error"]) == (502, "out_of_memory")
     assert re.search(r"out of memory: used \d+ of 64 MB", answer.json()["error"])
-    next_is_served(shared, path)
+    check_next_call(shared, path)
 
 
 @pytest.mark.parametrize("event", ["print", "lines"])
-def test_five_megabytes_of_output(shared: Tenant, event: str) -> None:
+def test_five_megabytes_of_output_are_cut_in_the_log(shared: Tenant, event: str) -> None:
     name = f"talks-{event}"
     path = shared.deploy(name, PYTHON)
     answer = shared.post(path, event)
@@ -253,11 +253,12 @@ def test_five_megabytes_of_output(shared: Tenant, event: str) -> None:
 
     wait_until(lambda: size_bytes() > 1000, "the output is in the log")
     assert size_bytes() < 300 * 1024, "kept within the limit of a call"
-    assert "cut" in json.dumps(shared.invocation(name, request_id), ensure_ascii=False) or event == "lines"
-    next_is_served(shared, path)
+    if event == "print":
+        assert "cut" in json.dumps(shared.invocation(name, request_id)), "the long line is marked as cut"
+    check_next_call(shared, path)
 
 
-ONCE: list[tuple[str, int, str]] = [
+ONE_OFF_RESULTS: list[tuple[str, int, str]] = [
     ("exit", 500, "function exited with code 3"),
     ("real exit", 502, "function exited with code 5"),
     ("raise", 500, "division by zero"),
@@ -267,15 +268,15 @@ ONCE: list[tuple[str, int, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("event", "status", "text"), ONCE)
-def test_a_failing_handler_without_instances(shared: Tenant, once: str, event: str, status: int, text: str) -> None:
+@pytest.mark.parametrize(("event", "status", "text"), ONE_OFF_RESULTS)
+def test_a_one_off_run_reports_its_error_or_result(shared: Tenant, once: str, event: str, status: int, text: str) -> None:
     answer = shared.post(once, event)
     assert answer.status_code == status, answer.text
     assert text in answer.text
     assert "Traceback" not in answer.text
 
 
-def test_memory_without_instances(shared: Tenant) -> None:
+def test_a_one_off_run_over_its_memory_limit_is_a_502(shared: Tenant) -> None:
     shared.deploy("eater-once", PYTHON, http=False, memory_mb=64, timeout_sec=30)
     answer = shared.post("functions/eater-once/invoke", "eat")
     assert (answer.status_code, answer.headers["X-Sless-Error"]) == (502, "out_of_memory")
@@ -308,8 +309,8 @@ NODE_FAILURES: list[tuple[str, int, str]] = [
     ("abort", 502, "SIGABRT|134|exited"),
     ("raise", 500, "no"),
     ("reject", 500, "rejected"),
-    ("never", 504, "1 s"),
-    ("spin", 504, "1 s"),
+    ("never", 504, "3 s"),
+    ("spin", 504, "3 s"),
     ("symbol", 500, "symbol"),
     ("cycle", 500, "[Cc]ycl|[Cc]ircular|itself"),
     ("print", 200, "printed"),
@@ -317,12 +318,12 @@ NODE_FAILURES: list[tuple[str, int, str]] = [
 
 
 @pytest.mark.parametrize(("event", "status", "text"), NODE_FAILURES)
-def test_a_failing_node_handler(shared: Tenant, node: str, event: str, status: int, text: str) -> None:
+def test_a_failing_node_handler_reports_the_error(shared: Tenant, node: str, event: str, status: int, text: str) -> None:
     answer = shared.post(node, event)
     assert answer.status_code == status, answer.text
     assert re.search(text, answer.text), answer.text
     # Also after `spin`: the call waits for the new instance.
-    next_is_served(shared, node)
+    check_next_call(shared, node)
 
 
 def test_a_stopped_instance_costs_one_timeout(tenant: Tenant) -> None:
@@ -334,17 +335,17 @@ def test_a_stopped_instance_costs_one_timeout(tenant: Tenant) -> None:
     assert (answer.status_code, answer.json() != stopped) == (200, True), answer.text
 
 
-def test_a_node_handler_that_raises_in_a_timer(shared: Tenant, node: str) -> None:
+def test_an_error_in_a_node_timer_fails_only_its_call(shared: Tenant, node: str) -> None:
     answer = shared.post(node, "later")
     assert answer.status_code in (500, 502, 504)
-    next_is_served(shared, node)
+    check_next_call(shared, node)
 
 
-def test_node_memory(shared: Tenant, node_binary: str) -> None:
+def test_a_node_handler_over_its_memory_limit_is_a_502(shared: Tenant, node_binary: str) -> None:
     path = shared.deploy("node-eater", {"handler.js": NODE}, runtime="nodejs20", memory_mb=64, timeout_sec=30)
     answer = shared.post(path, "eat")
     assert (answer.status_code, answer.headers["X-Sless-Error"]) == (502, "out_of_memory")
-    next_is_served(shared, path)
+    check_next_call(shared, path)
 
 
 def test_a_run_ends_when_its_caller_leaves(shared: Tenant, once: str) -> None:

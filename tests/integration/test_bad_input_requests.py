@@ -37,8 +37,8 @@ def test_all_invalid_fields_are_reported_at_once(tenant: Tenant) -> None:
         },
     )  # fmt: skip
     body = refused(answer, 400, "invalid")
-    wanted = {"name", "runtime", "memory_mb", "timeout_sec", "env_vars.A", "env_vars.2B", "colour", "entrypoint", "concurrency"}
-    assert wanted <= fields_of(body) | {field.replace("env_vars", "env_vars.2B") for field in fields_of(body)}
+    invalid = {"name", "runtime", "memory_mb", "timeout_sec", "env_vars.A", "env_vars.2B", "colour", "entrypoint", "concurrency"}
+    assert fields_of(body) == invalid
     messages = {detail["field"]: detail["message"] for detail in body["details"]}
     assert "900" in messages["timeout_sec"] and "901" in messages["timeout_sec"]
     assert "python3.11" in messages["runtime"]
@@ -48,7 +48,7 @@ def test_all_invalid_fields_are_reported_at_once(tenant: Tenant) -> None:
 @pytest.mark.parametrize(
     "name", ["", "a" * 41, "Upper", "1st", "-x", "x-", "a_b", "a.b", "a/b", "é", "admin", "api", "a\n", " a", "a\u0000"]
 )
-def test_invalid_names(tenant: Tenant, name: str) -> None:
+def test_invalid_names_are_rejected(tenant: Tenant, name: str) -> None:
     for path, body in (
         ("functions", {"runtime": "python3.11"}),
         ("services", {"runtime": "python3.11"}),
@@ -61,24 +61,24 @@ def test_invalid_names(tenant: Tenant, name: str) -> None:
 @pytest.mark.parametrize(
     "body", ["[]", "null", '"text"', "3", "true", '{"name": {}}', '{"name": "x", "runtime": ["python3.11"]}', '{"name":"x","runtime":null}']
 )
-def test_wrong_types(tenant: Tenant, body: str) -> None:
+def test_wrong_types_are_rejected(tenant: Tenant, body: str) -> None:
     refused(tenant.post("functions", data=body, headers={"Content-Type": "application/json"}), 400, "invalid")
 
 
 @pytest.mark.parametrize(
     "body", [b"{", b"", b"\xff\xfe", b'{"a": NaN}', b'{"name": "\\ud800"}', b"[" * 10_000, b'{"run_id": ' + b"9" * 5000 + b"}"]
 )
-def test_invalid_json(tenant: Tenant, body: bytes) -> None:
+def test_invalid_json_is_rejected(tenant: Tenant, body: bytes) -> None:
     answer = tenant.post("functions", data=body, headers={"Content-Type": "application/json"})
     assert refused(answer, 400, answer.json()["code"])["code"] in ("invalid", "invalid_json")
 
 
-def test_json_of_100_000_values(tenant: Tenant) -> None:
+def test_json_of_100_000_values_is_rejected(tenant: Tenant) -> None:
     answer = tenant.post("functions", data=b"[" * 100_000, headers={"Content-Type": "application/json"})
     refused(answer, 413, "too_large")
 
 
-def test_ten_megabytes_of_json(tenant: Tenant) -> None:
+def test_ten_megabytes_of_json_are_rejected(tenant: Tenant) -> None:
     tenant.create("f")
     text = json.dumps({"name": "x", "runtime": "python3.11", "description": "x" * (10 << 20)}).encode()
     for method, path in (("POST", "functions"), ("PUT", "functions/f"), ("PATCH", "functions/f"), ("POST", "triggers"), ("POST", "jobs")):
@@ -91,13 +91,13 @@ def test_ten_megabytes_of_json(tenant: Tenant) -> None:
     assert tenant.get("functions/f").status_code == 200
 
 
-def test_a_job_event_over_its_limit(tenant: Tenant) -> None:
+def test_a_job_event_over_its_limit_is_rejected(tenant: Tenant) -> None:
     tenant.create("f")
     body = refused(tenant.post("jobs", {"name": "j", "function_ref": "f", "event_json": {"x": "y" * (256 << 10)}}), 413, "too_large")
     assert fields_of(body) == {"event_json"}
 
 
-def test_environment_over_its_limit(tenant: Tenant) -> None:
+def test_an_environment_over_its_limit_is_rejected(tenant: Tenant) -> None:
     body = refused(tenant.post("functions", {"name": "f", "runtime": "python3.11", "env_vars": {"A": "x" * 70_000}}), 413, "too_large")
     assert "65536" in body["error"]
 
@@ -111,7 +111,7 @@ def _token(tenant: Tenant, key: str | None = None, algorithm: str = "HS256", **c
     return jwt.encode({name: value for name, value in content.items() if value is not None}, key or secret, algorithm)
 
 
-def _none(tenant: Tenant) -> str:
+def _unsigned(tenant: Tenant) -> str:
     header, payload = {"alg": "none", "typ": "JWT"}, {"sub": "mallory", "exp": int(time.time()) + 60}
     return ".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in (header, payload)) + "."
 
@@ -126,15 +126,15 @@ def _tampered(tenant: Tenant) -> str:
 FORGERIES = {
     "another secret": (lambda tenant: _token(tenant, key="0" * 40), "token_bad_signature"),
     "tampered": (_tampered, "token_bad_signature"),
-    "alg none": (_none, None),
+    "alg none": (_unsigned, None),
     "another algorithm": (lambda tenant: _token(tenant, algorithm="HS512"), None),
     "expired": (lambda tenant: _token(tenant, exp=int(time.time()) - 1), "token_expired"),
     "no expiry": (lambda tenant: _token(tenant, exp=None), None),
-    "not yet": (lambda tenant: _token(tenant, nbf=int(time.time()) + 600), None),
+    "not valid yet": (lambda tenant: _token(tenant, nbf=int(time.time()) + 600), None),
     "no subject": (lambda tenant: _token(tenant, sub=None), None),
     "empty subject": (lambda tenant: _token(tenant, sub=""), None),
     "long subject": (lambda tenant: _token(tenant, sub="x" * 1025), None),
-    "no jwt": (lambda tenant: "x.y.z", "token_malformed"),
+    "not a JWT": (lambda tenant: "x.y.z", "token_malformed"),
     "empty": (lambda tenant: "", None),
     "huge": (lambda tenant: "x" * 20_000, None),
 }
@@ -142,7 +142,7 @@ FORGERIES = {
 
 @pytest.mark.parametrize("kind", FORGERIES)
 @pytest.mark.parametrize("path", ["/v1/whoami", "functions", "functions/x/invoke", "functions/x/logs?follow=1"])
-def test_forged_tokens(tenant: Tenant, kind: str, path: str) -> None:
+def test_forged_tokens_are_rejected(tenant: Tenant, kind: str, path: str) -> None:
     make, code = FORGERIES[kind]
     token = make(tenant)
     answer = tenant.get(path, headers={"Authorization": f"Bearer {token}"})

@@ -13,7 +13,7 @@ from tests.services import unavailable
 from tests.services.product import ROOT
 
 COMMANDS = frozenset({"starts", "cluster"})
-"""Run in a process of their own, as `make bench` does; the other groups run in this one, which has imported most of what they need."""
+"""Groups that run in a separate process, as with `make bench`; the others run in this one, which has imported most of what they need."""
 pytestmark = [pytest.mark.xdist_group("bench"), pytest.mark.slow, pytest.mark.timeout(900)]
 
 
@@ -25,9 +25,9 @@ def test_a_group_measures(group: str) -> None:
     if group in COMMANDS:
         command = [sys.executable, "-m", "tests.bench", group, "--moment"]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=880)
-        code, printed, said = done.returncode, done.stdout, done.stderr
+        code, printed, errors = done.returncode, done.stdout, done.stderr
     else:
         result = CliRunner().invoke(main, [group, "--moment"], catch_exceptions=False)
-        code, printed, said = result.exit_code, result.stdout, result.stderr
-    assert code == 0, said
+        code, printed, errors = result.exit_code, result.stdout, result.stderr
+    assert code == 0, errors
     assert re.search(r"\| measured +\|", printed) and "not measured" not in printed

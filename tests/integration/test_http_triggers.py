@@ -7,7 +7,7 @@ from tests.services.product import Tenant, wait_until
 HANDLER = "def handle(event, context):\n    return {'event': event, 'key': context.http.headers.get('x-sless-key')}\n"
 
 
-def trigger(tenant: Tenant, **fields):
+def create_trigger(tenant: Tenant, **fields):
     answer = tenant.post("triggers", {"name": "front", "type": "http", "function_ref": "f"} | fields)
     assert answer.status_code == 201, answer.text
     return answer.json()
@@ -18,7 +18,7 @@ def call(tenant: Tenant, method: str = "GET", **options) -> requests.Response:
 
 
 def test_a_trigger_waits_for_its_function_to_become_ready(tenant: Tenant) -> None:
-    made = trigger(tenant)
+    made = create_trigger(tenant)
     assert (made["active"], made["message"]) == (False, 'function "f" not found')
     assert call(tenant).status_code == 404
     tenant.create("f")
@@ -32,11 +32,10 @@ def test_a_trigger_waits_for_its_function_to_become_ready(tenant: Tenant) -> Non
     assert tenant.get("functions/f").json()["url"] == f"{tenant.product.url}/fn/{tenant.namespace}/f"
 
 
-def test_methods_key_cors_and_rate_limit(tenant: Tenant) -> None:
+def test_methods_keys_cors_and_the_rate_limit_apply_to_calls(tenant: Tenant) -> None:
     """The API key is shown once and can be rotated."""
-    key = trigger(tenant, methods=["GET"], auth="key", rate_limit=4, cors={"allow_origins": ["https://a.example"], "max_age_sec": 60})[
-        "api_key"
-    ]
+    cors = {"allow_origins": ["https://a.example"], "max_age_sec": 60}
+    key = create_trigger(tenant, methods=["GET"], auth="key", rate_limit=4, cors=cors)["api_key"]
     tenant.create("f")
     tenant.upload("f", HANDLER)
     assert tenant.settled("f")["phase"] == "Ready"
@@ -68,7 +67,7 @@ def test_methods_key_cors_and_rate_limit(tenant: Tenant) -> None:
 
 
 def test_a_disabled_trigger_can_be_fired_by_hand(tenant: Tenant) -> None:
-    trigger(tenant, enabled=False)
+    create_trigger(tenant, enabled=False)
     tenant.create("f")
     tenant.upload("f", "def handle(event, context):\n    return {'event': event, 'trigger': context.trigger, 'http': context.http}\n")
     assert tenant.settled("f")["phase"] == "Ready"
@@ -89,11 +88,11 @@ def test_a_call_does_not_wait_for_instances_that_cannot_start(tenant: Tenant) ->
     tenant.upload("f", f"import os\nif os.environ.get('EXIT'):\n    os._exit(3)\n{HANDLER}")
     assert tenant.settled("f")["phase"] == "Ready"
     assert tenant.patch("functions/f", {"env_vars": {"EXIT": "1"}}).status_code == 200
-    trigger(tenant)
+    create_trigger(tenant)
     wait_until(lambda: tenant.get("functions/f").json()["phase"] == "Failed", "no instance can start")
     refused = call(tenant)
     assert (refused.status_code, refused.headers["X-Sless-Error"], "Retry-After" in refused.headers) == (503, "no_instances", True)
     assert "function exited with code 3" in refused.json()["error"]
-    assert refused.elapsed.total_seconds() < 5
+    assert refused.elapsed.total_seconds() < 15, "the call waited for an instance (30 s)"
     assert tenant.patch("functions/f", {"env_vars": {"EXIT": ""}}).status_code == 200
     wait_until(lambda: call(tenant).status_code == 200, "it serves again")

@@ -20,7 +20,7 @@ HANDLER = "def handle(event, context):\n    return {'hello': event.get('name'), 
 
 
 def context_of(files: dict[str, str]) -> bytes:
-    """As the operator stored it: the user's files beside its own."""
+    """A build context as the operator stored it: the user's files beside its own."""
     target = io.BytesIO()
     with tarfile.open(fileobj=target, mode="w:gz") as archive:
         for name, text in (files | {"Dockerfile": "FROM x\n", "server.py": "broken(\n"}).items():
@@ -46,8 +46,8 @@ def put(s3_server: S3Server):
     client.close()
 
 
-def make(cluster: Any, kind: str, name: str, namespace: str = NAMESPACE, status: dict[str, Any] | None = None, **spec: Any) -> None:
-    # The stand-in knows kinds by their name alone, so that these have a prefix there; groups and paths are the real ones.
+def create(cluster: Any, kind: str, name: str, namespace: str = NAMESPACE, status: dict[str, Any] | None = None, **spec: Any) -> None:
+    # The stand-in tells kinds apart by name, so these have a prefix there; groups and paths are the real ones.
     plural = {"Function": "functions", "Service": "services", "FunctionJob": "functionjobs", "Trigger": "triggers"}[kind]
     item = {"apiVersion": "sless.kube5s.ru/v1alpha1", "kind": f"Earlier{kind}", "metadata": {"name": name, "namespace": namespace}}
     path = f"/apis/sless.kube5s.ru/v1alpha1/namespaces/{namespace}/{plural}"
@@ -76,16 +76,16 @@ def test_tenants_are_imported(tenant: Tenant, operator: Tenant, kube_cluster, s3
         kube_cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     common = {"runtime": "python3.11", "entrypoint": "handler.handle", "s3Bucket": BUCKET, "memoryMB": 256, "timeoutSec": 20}
     key = put("hello", context_of({"handler.py": HANDLER}))
-    make(kube_cluster, "Function", "hello", s3Key=key, env={"GREETING": "hi"}, **common)
-    make(kube_cluster, "Service", "site", s3Key=put("site", zip_of({"handler.py": HANDLER}), "zip"), **common | {"timeoutSec": 0})
+    create(kube_cluster, "Function", "hello", s3Key=key, env={"GREETING": "hi"}, **common)
+    create(kube_cluster, "Service", "site", s3Key=put("site", zip_of({"handler.py": HANDLER}), "zip"), **common | {"timeoutSec": 0})
     done = {"phase": "Succeeded", "message": '{"rows": 3}'}
-    make(kube_cluster, "FunctionJob", "work", s3Key=key, runId=3, eventJson='{"n": 1}', status=done, **common)
-    make(kube_cluster, "Function", "gone", s3Key=f"contexts/{NAMESPACE}/gone/1.tar.gz", **common)
-    make(kube_cluster, "Function", "old", **common | {"runtime": "python2.7"})
-    make(kube_cluster, "Function", "elsewhere", "default-team", s3Key=key, **common)
-    make(kube_cluster, "Trigger", "front", type="http", functionRef="hello", enabled=True)
-    make(kube_cluster, "Trigger", "tick", type="cron", functionRef="hello", enabled=False, schedule="0 3 * * *", preWarmSeconds=60)
-    make(kube_cluster, "Trigger", "orders", type="event", functionRef="hello", enabled=False, queue=f"{NAMESPACE}.orders")
+    create(kube_cluster, "FunctionJob", "work", s3Key=key, runId=3, eventJson='{"n": 1}', status=done, **common)
+    create(kube_cluster, "Function", "gone", s3Key=f"contexts/{NAMESPACE}/gone/1.tar.gz", **common)
+    create(kube_cluster, "Function", "old", **common | {"runtime": "python2.7"})
+    create(kube_cluster, "Function", "elsewhere", "default-team", s3Key=key, **common)
+    create(kube_cluster, "Trigger", "front", type="http", functionRef="hello", enabled=True)
+    create(kube_cluster, "Trigger", "tick", type="cron", functionRef="hello", enabled=False, schedule="0 3 * * *", preWarmSeconds=60)
+    create(kube_cluster, "Trigger", "orders", type="event", functionRef="hello", enabled=False, queue=f"{NAMESPACE}.orders")
     kubeconfig = str(kube_cluster.write_kubeconfig("import"))
 
     code, rows = run(operator, kubeconfig, s3_server, "--dry-run")

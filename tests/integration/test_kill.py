@@ -64,8 +64,8 @@ def scene(restartable: Product, its_tenant: Tenant, tmp_path: Path) -> Scene:
     return Scene(restartable, its_tenant, tmp_path / "marks", path)
 
 
-class Sync(threading.Thread):
-    """A running call; `outcome` is its HTTP status or the name of the exception."""
+class RunningCall(threading.Thread):
+    """A synchronous call in a thread; `outcome` is its HTTP status or the name of the exception."""
 
     def __init__(self, scene: Scene, path: str, mark: str, sleep: float) -> None:
         super().__init__()
@@ -113,7 +113,7 @@ def test_kill_9_during_calls_jobs_builds_and_uploads(scene: Scene, victims: str)
     scene.job(job_started, sleep=3)
     once = scene.later("once", later_started, sleep=3)
     warm = scene.later("warm", "later-warm", sleep=3)
-    calls = [Sync(scene, scene.path, "sync", 30), Sync(scene, "functions/once/invoke", "sync-once", 30)]
+    calls = [RunningCall(scene, scene.path, "sync", 30), RunningCall(scene, "functions/once/invoke", "sync-once", 30)]
     assert tenant.upload("warm", SLOW_IMPORT).status_code == 202
     wait_until(lambda: tenant.get("functions/warm/versions/2").json()["state"] == "building", "the build is running")
     wait_until(lambda: set(scene.marks()) >= {job_started, later_started, "later-warm", "sync", "sync-once"}, "everything is running")
@@ -127,7 +127,7 @@ def test_kill_9_during_calls_jobs_builds_and_uploads(scene: Scene, victims: str)
         # A worker that has lost its master shuts down gracefully, so calls that do not finish in time get 503.
         assert [call.outcome for call in calls] == ([503] if victims == "master" else ["ConnectionError"]) * 2
         if victims != "worker":
-            wait_until(lambda: product.place.processes() == [], "nothing of the data folder runs any more", 40)
+            wait_until(lambda: product.place.processes() == [], "all processes of the data folder have ended", 40)
             wait_until(lambda: is_free(product.url), "the port is free")
             product.start()
     product.await_ready()
@@ -191,14 +191,14 @@ def test_hup_neither_repeats_nor_loses_calls(scene: Scene) -> None:
 
 
 def test_sigterm_drains_running_calls(scene: Scene) -> None:
-    calls = [Sync(scene, scene.path, "instance", 1), Sync(scene, "functions/once/invoke", "single", 1)]
+    calls = [RunningCall(scene, scene.path, "instance", 1), RunningCall(scene, "functions/once/invoke", "single", 1)]
     wait_until(lambda: set(scene.marks()) == {"instance", "single"}, "both run")
     assert {scene.product.process.pid, scene.product.worker} < set(scene.product.place.processes())
     began = time.monotonic()
     assert scene.product.end() == 0
     assert time.monotonic() - began < 25
     for call in calls:
-        call.join(10)
+        call.join(60)
     assert [call.outcome for call in calls] == [200, 200]
     assert scene.product.place.processes() == []
     assert is_free(scene.product.url)
@@ -214,7 +214,7 @@ def test_calls_that_outlast_the_shutdown_get_503(scene: Scene) -> None:
     wait_until(lambda: scene.marks()["m"] == 2, "both run")
     assert scene.product.end() == 0
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert [answer.status_code for answer in asked] == [503, 503], [answer.text for answer in asked]
     for answer in asked:
         assert answer.json()["code"] == "shutting_down" and answer.headers["Retry-After"]

@@ -1,4 +1,4 @@
-"""After kill -9 of a server nothing of it is left, and the next one knows the state of its runs."""
+"""After kill -9 of a server, all its processes end, and the next server knows the state of its runs."""
 
 import json
 import os
@@ -67,14 +67,26 @@ def test_nothing_survives_and_runs_are_accounted_for(killed):
     assert (ended.status, ended.outcome.result) == (CallStatus.SUCCEEDED, "8")
 
 
-def test_runs_of_another_running_server_continue():
+WAITS = """
+import os, time
+
+def handle(event):
+    print("started")
+    while not os.path.exists(event):
+        time.sleep(0.02)
+"""
+
+
+def test_runs_of_another_running_server_continue(tmp_path):
+    gate = tmp_path / "gate"
     first = LocalHarness()
     second = LocalHarness(first.root)
     try:
-        run_id, ended, results = first.start_run(first.python("import time\ndef handle(event):\n    print(1)\n    time.sleep(1)\n"))
+        run_id, ended, results = first.start_run(first.python(WAITS), str(gate))
         wait_until(lambda: first.lines, "it runs")
         assert second.backend.observe_runs()[run_id].status is CallStatus.RUNNING
-        assert ended.wait(10) and results[0].status is CallStatus.SUCCEEDED
+        gate.touch()
+        assert ended.wait(60) and results[0].status is CallStatus.SUCCEEDED
         assert second.backend.observe_runs()[run_id].status is CallStatus.SUCCEEDED
     finally:
         second.backend.close()

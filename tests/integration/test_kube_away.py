@@ -134,7 +134,7 @@ def test_an_api_outage_changes_no_state_and_all_recovers(world: World, how: str)
         tenant.post("triggers", {"name": name, "type": "http", "function_ref": name})
     tenant.upload("fresh", HELLO)
     # Ends while the API is unreachable; its time limit has passed when the API is back.
-    job(tenant, "inside", 1.5, 5)
+    job(tenant, "inside", 2.5, 5)
     wait_until(lambda: tenant.get("jobs/inside").json()["phase"] == "Running", "the short job runs")
 
     paths = ["functions/steady", "functions/long", "functions/built", "functions/fresh", "functions/quick", "jobs/through", "jobs/inside"]
@@ -164,8 +164,8 @@ def test_an_api_outage_changes_no_state_and_all_recovers(world: World, how: str)
     assert watch.seen["functions/steady"] == watch.seen["functions/long"] == {"Ready"}
     assert uids(world, tenant, "steady") == pods
     for name in ("once", "brief", "steady"):
-        of_it = tenant.get(f"functions/{name}/invocations?limit=1000").json()
-        assert {call["status"] for call in of_it} <= {"succeeded", "running", "queued"}, of_it
+        found = tenant.get(f"functions/{name}/invocations?limit=1000").json()
+        assert {call["status"] for call in found} <= {"succeeded", "running", "queued"}, found
 
 
 def uids(world: World, tenant: Tenant, name: str) -> set[str]:

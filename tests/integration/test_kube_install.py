@@ -77,8 +77,8 @@ def installed() -> Iterator[Installed]:
         }  # fmt: skip
         cluster.add_image("sless/sless", IMAGE)
         cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-        way = {"config": cluster.write_kubeconfig(USER).read_text()}
-        cluster.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kubeconfig", "namespace": NAMESPACE}, "data": way})
+        data = {"config": cluster.write_kubeconfig(USER).read_text()}
+        cluster.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kubeconfig", "namespace": NAMESPACE}, "data": data})
         rights = rights_of_chart(NAMESPACE, values)
         cluster.enforce(USER, rights.cluster, rights.local, rights.writable)
         config = helm_python.Config(kubeconfig_path=cluster.write_kubeconfig("admin"), namespace=NAMESPACE, storage_driver="memory")
@@ -90,7 +90,7 @@ def test_a_fresh_install_passes_the_chart_test(installed):
     """Helm waits until everything is ready, then runs the chart's test."""
     (pod,) = installed.pods()
     assert pod["spec"]["containers"][0]["args"] == ["serve"]
-    assert requests.get(f"{installed.url}/readyz", timeout=5).json() == {"status": "ok"}
+    assert requests.get(f"{installed.url}/readyz", timeout=30).json() == {"status": "ok"}
     assert installed.run_tests().rstrip().splitlines()[-1] == '{"hello": "helm"}'
     refused = [item for item in installed.cluster.requests(USER) if item["status"] == 403]
     assert refused == []

@@ -23,7 +23,7 @@ POD_NAMESPACE = "sless"
 SLOW = "import os, time\ndef handle(event):\n    time.sleep(event.get('sec', 0))\n    return os.uname().nodename + str(os.getpid())\n"
 HELLO = "def handle(event):\n    print('called with', event)\n    return {'hello': event}\n"
 USER = "sless"
-SOON = Durations(empty_namespace_sec=2.0, cache_sec=2.0, refused_run_sec=4.0)
+SHORT = Durations(empty_namespace_sec=2.0, cache_sec=2.0, refused_run_sec=4.0)
 REGISTRY_SECRETS = [
     {
         "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/dockerconfigjson",
@@ -32,13 +32,13 @@ REGISTRY_SECRETS = [
     }
     for name in ("push", "pull")
 ]  # fmt: skip
-SELDOM = {
-    ("patch", "", "pods"): "an instance that hangs: its ReplicaSet is to make another one before it is deleted",
+UNUSED = {
+    ("patch", "", "pods"): "an unresponsive instance: its ReplicaSet creates another one before it is deleted",
     ("delete", "", "configmaps"): "code that no version has needed for a quarter of an hour",
 }
 """Permissions that these tests do not use, and what needs them."""
-SOMETIMES = {("delete", "", "pods")}
-"""For an instance that hangs, and for a pod that the cluster has not deleted yet although its Deployment is gone."""
+MAYBE_USED = {("delete", "", "pods")}
+"""For an unresponsive instance, and for a pod that the cluster has not deleted yet although its Deployment is gone."""
 
 
 @dataclass
@@ -62,7 +62,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, rights: Rights) -> Iterator[
         for secret in REGISTRY_SECRETS:
             cluster.create(secret)
         cluster.enforce(USER, rights.cluster, rights.local, rights.writable)
-        product = Product(place, SOON, **environ_of(cluster))
+        product = Product(place, SHORT, **environ_of(cluster))
         try:
             yield World(cluster, product.start())
         finally:
@@ -120,7 +120,7 @@ def test_output_outside_calls_is_in_the_log(world):
     """Without calls, sless reads the pod's log only on request and while a client follows it."""
     tenant = world.product.tenant("annie")
     tenant.deploy("alone", PRINTS)
-    wait_until(lambda: "imported" in tenant.get("functions/alone/logs").text, "the line printed during the import", 10)
+    wait_until(lambda: "imported" in tenant.get("functions/alone/logs").text, "the line printed during the import", 30)
     ticks = 0
     with tenant.get("functions/alone/logs?follow=1&tail=0", stream=True) as answer:
         for line in answer.iter_lines():
@@ -132,7 +132,7 @@ def test_output_outside_calls_is_in_the_log(world):
     assert len(lines) == len(set(lines)), "each line once"
 
 
-def test_runs_and_jobs(world):
+def test_runs_and_jobs_return_their_results(world):
     tenant = world.product.tenant("grace")
     tenant.deploy("once", "def handle(event):\n    return event['n'] + 1\n", http=False)
     answer = tenant.post("functions/once/invoke", {"n": 41})
@@ -208,8 +208,9 @@ def test_a_restart_after_kill_9_changes_nothing_in_the_cluster(world):
     time.sleep(3)
     assert {pod["metadata"]["uid"] for pod in world.pods(tenant)} == before
     assert versions_in(world, tenant) == specs
-    writes = [one for one in world.cluster.requests(USER) if one["verb"] not in ("get", "list", "watch") and not removes_a_namespace(one)]
-    assert {one["verb"] for one in writes} <= {"patch"} and len(writes) == len({one["path"] for one in writes})
+    requests_made = world.cluster.requests(USER)
+    writes = [item for item in requests_made if item["verb"] not in ("get", "list", "watch") and not removes_a_namespace(item)]
+    assert {item["verb"] for item in writes} <= {"patch"} and len(writes) == len({item["path"] for item in writes}), writes
 
 
 def removes_a_namespace(request: dict[str, Any]) -> bool:
@@ -266,7 +267,7 @@ def test_instances_follow_the_calls(world: World) -> None:
     wait_until(is_idle, "no pod is left", 40)
     called = tenant.post(path, {})
     assert called.status_code == 200
-    wait_until(lambda: len(tenant.get("functions/burst/invocations?limit=1").json()) == 1, "history")
+    wait_until(lambda: len(tenant.get("functions/burst/invocations?limit=1").json()) == 1, "the call is recorded")
     assert tenant.get("functions/burst/invocations?limit=1").json()[0]["cold"] is True
 
 
@@ -281,9 +282,9 @@ def test_deleting_a_namespace_cleans_up_and_every_permission_is_used(world, righ
     wait_until(lambda: world.cluster.find("Namespace", "", cluster_namespace_of(tenant.namespace)) is None, "the namespace is gone", 40)
     assert world.cluster.list("Ingress", POD_NAMESPACE, f"sless.dev/namespace={tenant.namespace}") == []
     requests_made = world.cluster.requests(USER)
-    assert [one["path"] for one in requests_made if one["status"] == 403 and "quota" not in one["path"]] == []
-    used = {(verb, one["group"], resource_of(one)) for one in requests_made for verb in (one["verb"], one["also"]) if verb}
-    assert (rights.all() - used - SOMETIMES) ^ SELDOM.keys() == set(), "rights of the chart that nothing uses, or exceptions that are used"
+    assert [item["path"] for item in requests_made if item["status"] == 403 and "quota" not in item["path"]] == []
+    used = {(verb, item["group"], resource_of(item)) for item in requests_made for verb in (item["verb"], item["also"]) if verb}
+    assert (rights.all() - used - MAYBE_USED) ^ UNUSED.keys() == set(), "rights of the chart that nothing uses, or exceptions that are used"
 
 
 def resource_of(request: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Functions with dependencies on the stand-in cluster: build, call, rebuild, delete. S3 and the registry are real; the builder
+"""Functions with dependencies on the stand-in cluster: build, call, rebuild. S3 and the registry are real; the builder
 fetches its context from S3 by a presigned URL."""
 
 import base64
@@ -34,19 +34,19 @@ def world(tmp_path: Path, registry_server: RegistryServer, s3_server: S3Server) 
         yield World(cluster, product, registry_server)
 
 
-def test_build_call_rebuild_and_delete(world: World) -> None:
+def test_a_function_with_dependencies_is_built_called_and_rebuilt(world: World) -> None:
     world.product.start()
     tenant = world.product.tenant("ada")
     wheel = wheel_of("greeting", "1.0", "N = 1\n")
     path = tenant.deploy(
-        "hello", {"handler.py": HANDLER, "requirements.txt": REQUIREMENTS, "wheels/greeting-1.0-py3-none-any.whl": _json(wheel)}
+        "hello", {"handler.py": HANDLER, "requirements.txt": REQUIREMENTS, "wheels/greeting-1.0-py3-none-any.whl": _as_json(wheel)}
     )
     repository = f"{tenant.namespace}-hello"
     (tag,) = world.registry.tags(repository)
     assert tenant.get("functions/hello").json()["image_ref"] == f"{world.registry.host}/{repository}:{tag}"
     assert "Successfully installed greeting-1.0" in tenant.get("functions/hello/versions/1").json()["build_log"]
     with calling(tenant, path) as callers:
-        wait_until(lambda: callers.versions[1] > 20, "it answers")
+        wait_until(lambda: callers.versions[1] > 20, "version 1 answers")
         assert tenant.post("functions/hello/rebuild").status_code == 202
         assert tenant.settled("hello", version=2, timeout_sec=90)["active_version"] == 2
         wait_until(lambda: len(callers.pids) == 2, "a new instance answers", 60)
@@ -54,6 +54,5 @@ def test_build_call_rebuild_and_delete(world: World) -> None:
     assert world.registry.tags(repository) == sorted([tag, f"{tag}-v2"])
 
 
-def _json(content: bytes) -> dict[str, str]:
-
+def _as_json(content: bytes) -> dict[str, str]:
     return {"base64": base64.b64encode(content).decode()}

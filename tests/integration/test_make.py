@@ -42,22 +42,27 @@ def test_help_lists_every_target():
 
 
 def test_installing_prints_a_line_per_package(tmp_path):
-    """With a pip that installs nothing."""
-    said = ["Collecting six==1.17.0 (from -r x (line 1))", "  Using cached six.whl", "Installing collected packages: six", "Successfully"]
-    python = program(tmp_path, "python", "printf '%s\\n' " + " ".join(f'"{line}"' for line in said))
+    """With a pip that only prints."""
+    lines = [
+        "Collecting six==1.17.0 (from -r x (line 1))",
+        "  Using cached six.whl",
+        "Installing collected packages: six",
+        "Successfully",
+    ]
+    python = program(tmp_path, "python", "printf '%s\\n' " + " ".join(f'"{line}"' for line in lines))
     shown = run("make", f"BIN={python.parent}", f"VENV={tmp_path}", f"{tmp_path}/.run-stamp").stdout.splitlines()
     assert [line for line in shown if line.startswith("  ")] == ["  six==1.17.0", "  unpacking"]
 
 
-def test_demo_says_what_it_installs_before_it_does():
+def test_demo_announces_each_installation_before_it_starts():
     lines = [line.strip() for line in run("make", "-n", "-B", "demo").stdout.splitlines()]
-    for said, done in (
+    for announcement, command in (
         ("Creating .venv", "make_venv.sh"),
         ("Installing the packages", "-r requirements.txt"),
         ("Building dist", "build_zipapp.py"),
     ):
-        first = next(number for number, line in enumerate(lines) if said in line)
-        assert first < next(number for number, line in enumerate(lines) if done in line), said
+        announced = next(number for number, line in enumerate(lines) if announcement in line)
+        assert announced < next(number for number, line in enumerate(lines) if command in line), announcement
 
 
 class TestMakeVenv:

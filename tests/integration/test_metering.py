@@ -18,7 +18,7 @@ MARGIN_SEC = 0.05
 
 
 class Bill:
-    """What was called: seconds that handlers slept (the least that can be billed), and that their callers waited (the most)."""
+    """The calls made: seconds that handlers slept (the least that may be billed), and that their callers waited (the most)."""
 
     def __init__(self, tenant: Tenant) -> None:
         self.tenant = tenant
@@ -33,9 +33,9 @@ class Bill:
                 self.least[name] += slept_sec * GB
                 self.most[name] += (waited_sec + MARGIN_SEC) * GB
 
-    def timed(self, call: Callable[[], object], slept_sec: float, *, run: bool) -> None:
+    def timed(self, work: Callable[[], object], slept_sec: float, *, run: bool) -> None:
         began = time.monotonic()
-        call()
+        work()
         self.add(slept_sec, time.monotonic() - began, run=run)
 
     def usage(self) -> dict[str, float]:
@@ -61,11 +61,11 @@ def test_usage_is_complete_across_kill_9_and_stops(restartable: Product, its_ten
     for number, fate in enumerate(rng.sample(["worker", "both", "stop", "none"], 4)):
         for _ in range(rng.randint(2, 4)):
             sec = rng.uniform(0.0, 0.3)
-            bill.timed(lambda: sent(tenant, path, sec), sec, run=False)  # noqa: B023 - called at once
+            bill.timed(lambda: call(tenant, path, sec), sec, run=False)  # noqa: B023 - called at once
         sec = rng.uniform(0.0, 0.3)
-        bill.timed(lambda: sent(tenant, "functions/once/invoke", sec), sec, run=True)  # noqa: B023
+        bill.timed(lambda: call(tenant, "functions/once/invoke", sec), sec, run=True)  # noqa: B023
         name = f"work-{number}"
-        bill.timed(lambda: ran(tenant, name, sec), sec, run=True)  # noqa: B023
+        bill.timed(lambda: run_job(tenant, name, sec), sec, run=True)  # noqa: B023
         bill.check()
         end(product, fate)
         bill.check()
@@ -74,19 +74,19 @@ def test_usage_is_complete_across_kill_9_and_stops(restartable: Product, its_ten
     assert 0 < bill.usage()["instance_gb_seconds"] <= (time.monotonic() - began) * GB
 
 
-def sent(tenant: Tenant, path: str, sec: float) -> None:
+def call(tenant: Tenant, path: str, sec: float) -> None:
     answer = tenant.post(path, {"sec": sec})
     assert (answer.status_code, len(answer.text)) == (200, 1000), answer.text
 
 
-def ran(tenant: Tenant, name: str, sec: float) -> None:
+def run_job(tenant: Tenant, name: str, sec: float) -> None:
     tenant.create(name, "job", event_json=f'{{"sec": {sec}}}', run_id=1, memory_mb=MEMORY_MB)
     assert tenant.upload(name, HANDLER, "job").status_code == 202
     assert tenant.ended_job(name)["phase"] == "Succeeded"
 
 
 def end(product: Product, fate: str) -> None:
-    """Ends the server and starts it again."""
+    """Ends the server as `fate` says, and starts it again."""
     match fate:
         case "worker":
             worker = product.worker
@@ -94,7 +94,7 @@ def end(product: Product, fate: str) -> None:
             wait_until(lambda: product.worker not in (0, worker), "another worker")
         case "both":
             product.kill(master=True, worker=True)
-            wait_until(lambda: product.place.processes() == [], "nothing runs any more", 40)
+            wait_until(lambda: product.place.processes() == [], "all processes have ended", 40)
             product.start()
         case "stop":
             assert product.end() == 0

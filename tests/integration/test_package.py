@@ -28,7 +28,7 @@ from tests.services import skip_or_fail, uv
 from tests.services.product import free_port
 from tests.services.zipapp import bare_python, built_zipapp
 
-# Build the wheel and the zipapp only once, in one process.
+# One process for all of them, so that the wheel and the zipapp are built once.
 pytestmark = [pytest.mark.xdist_group("package"), pytest.mark.timeout(400)]
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -55,7 +55,7 @@ def data_files(folder: str) -> set[str]:
     }
 
 
-def described() -> dict[str, Any]:
+def pyproject() -> dict[str, Any]:
     return tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
@@ -72,7 +72,7 @@ class TestLock:
 
     def test_contains_every_requirement_of_the_package(self):
         locked = set(re.findall(r"^([a-z0-9.-]+)==", (ROOT / "requirements.txt").read_text(), re.MULTILINE))
-        project = described()["project"]
+        project = pyproject()["project"]
         named = [re.match(r"[a-z0-9-]+", line)[0] for line in project["dependencies"] + project["optional-dependencies"]["server"]]
         assert len(named) >= 15
         assert set(named) - {"tomli"} <= locked  # tomli is for Python 3.10
@@ -85,7 +85,7 @@ class TestLock:
 
 class TestPackageList:
     def test_pyproject_lists_every_package(self):
-        listed = set(described()["tool"]["setuptools"]["packages"])
+        listed = set(pyproject()["tool"]["setuptools"]["packages"])
         found = {".".join(path.parent.relative_to(ROOT).parts) for path in (ROOT / "sless").rglob("*.py")}
         assert listed == found | {f"sless.{folder}" for folder in DATA_FOLDERS}
 
@@ -292,7 +292,7 @@ class TestZipapp:
         assert _version.__version__ in run_well(bare_python(), "-s", zipapp, "version", cwd=tmp_path, env=variables)
 
     def test_the_first_start_of_a_build_removes_unused_older_ones(self, zipapp: Path, zipapp_home: Path, tmp_path: Path):
-        """And `sless gc` those that were in use then."""
+        """`sless gc` removes those that were in use then."""
         names = sorted(path.name for path in (zipapp_home / ".cache" / "sless").iterdir() if not path.name.startswith("."))
         assert names[:2] == ["other_old", next(name for name in names if "running" not in name and name.startswith("sless.pyz_"))]
         assert len(names) == 3 and "sless.pyz_old" not in names and "sless.pyz_running" in names
@@ -394,12 +394,12 @@ class TestInTheImage:
         assert output.splitlines()[-1] == '{"hello": "helm"}'
 
 
-class TestFirstPageOfTheZipapp:
+class TestZipappMain:
     """`zipapp_main.py` on other Python versions and machines, simulated by changing `sys` and the machine it was built for."""
 
     MAIN = ROOT / ".ci" / "release" / "zipapp_main.py"
 
-    def play(self, tmp_path: Path, setup: str, machine: str | None = None, path: str = "/nowhere") -> subprocess.CompletedProcess[str]:
+    def run_main(self, tmp_path: Path, setup: str, machine: str | None = None, path: str = "/nowhere") -> subprocess.CompletedProcess[str]:
         (tmp_path / "_bootstrap.py").write_text("def bootstrap(): print('started')")
         main = tmp_path / "main.py"
         main.write_text(self.MAIN.read_text().replace("@MACHINE@", machine or os.uname().machine))
@@ -407,11 +407,11 @@ class TestFirstPageOfTheZipapp:
         return run(sys.executable, "-c", code, cwd=tmp_path, env={"PATH": path, "HOME": str(tmp_path), "PYTHONPATH": str(tmp_path)})
 
     def test_the_right_python(self, tmp_path: Path):
-        assert self.play(tmp_path, "pass").stdout == "started\n"
+        assert self.run_main(tmp_path, "pass").stdout == "started\n"
 
     @pytest.mark.parametrize("version", [(2, 7), (3, 9), (3, 12), (3, 14)])
     def test_another_python_is_reported(self, tmp_path: Path, version: tuple[int, int]):
-        done = self.play(tmp_path, f"sys.version_info = {(*version, 1, 'final', 0)}")
+        done = self.run_main(tmp_path, f"sys.version_info = {(*version, 1, 'final', 0)}")
         assert done.returncode == 1
         assert done.stdout == ""
         assert done.stderr.startswith(f"sless: Python 3.11 is needed, {sys.executable} is {version[0]}.{version[1]}. Install it")
@@ -423,7 +423,7 @@ class TestFirstPageOfTheZipapp:
         other.parent.mkdir()
         other.write_text("#!/bin/sh\necho handed over: $*\n")
         other.chmod(0o755)
-        done = self.play(tmp_path, "sys.version_info = (3, 9, 1, 'final', 0)", path=f"{other.parent}:/bin")
+        done = self.run_main(tmp_path, "sys.version_info = (3, 9, 1, 'final', 0)", path=f"{other.parent}:/bin")
         assert done.stdout == f"handed over: {tmp_path / 'main.py'} demo\n"
 
     def test_never_runs_itself_in_a_loop(self, tmp_path: Path):
@@ -432,12 +432,12 @@ class TestFirstPageOfTheZipapp:
         code = "import sys, runpy; sys.version_info = (3, 9, 1, 'final', 0); runpy.run_path('main.py', run_name='__main__')"
         other.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{code}"\n')
         other.chmod(0o755)
-        done = self.play(tmp_path, "sys.version_info = (3, 9, 1, 'final', 0)", path=f"{other.parent}:/bin")
+        done = self.run_main(tmp_path, "sys.version_info = (3, 9, 1, 'final', 0)", path=f"{other.parent}:/bin")
         assert done.returncode == 1
         assert "Python 3.11 is needed" in done.stderr
 
     def test_another_machine_is_reported(self, tmp_path: Path):
-        done = self.play(tmp_path, "pass", machine="riscv64")
+        done = self.run_main(tmp_path, "pass", machine="riscv64")
         assert done.returncode == 1
         assert re.fullmatch(
             r"sless: this file was built for Linux on riscv64, this is Linux on \S+\. Build one here: make pyz\n", done.stderr

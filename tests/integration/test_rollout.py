@@ -19,7 +19,7 @@ PACE_SEC = 0.02
 """Pause between the calls of a connection; these tests do not need a high call rate."""
 
 
-def handler(number: int) -> str:
+def source_of(number: int) -> str:
     return f"import os\n\ndef handle(event):\n    return {{'version': {number}, 'pid': os.getpid(), 'n': event['n']}}\n"
 
 
@@ -45,7 +45,8 @@ class Callers:
         for thread in self._threads:
             thread.join(60)
 
-    def newest(self, version: int) -> bool:
+    def reached(self, version: int) -> bool:
+        """Whether the version has answered as many calls as there are connections."""
         return self.versions[version] >= CONNECTIONS
 
     def _call(self, number: int) -> None:
@@ -56,7 +57,7 @@ class Callers:
                 connection.request("POST", self._path, json.dumps({"n": number}), {"Content-Type": "application/json"})
                 answer = connection.getresponse()
                 body = answer.read()
-                self._note(answer.status, body, number)
+                self._record(answer.status, body, number)
             except (OSError, http.client.HTTPException) as error:
                 with self._lock:
                     self.failures.append(repr(error))
@@ -64,7 +65,7 @@ class Callers:
             time.sleep(PACE_SEC)
         connection.close()
 
-    def _note(self, status: int, body: bytes, number: int) -> None:
+    def _record(self, status: int, body: bytes, number: int) -> None:
         with self._lock:
             if status != 200:
                 self.failures.append(f"{status} {body[:300]!r}")
@@ -89,13 +90,13 @@ def calling(tenant: Tenant, path: str) -> Iterator[Callers]:
 @pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_five_versions_and_a_rollback_without_failed_calls(tenant: Tenant) -> None:
-    path = tenant.deploy("f", handler(1))
+    path = tenant.deploy("f", source_of(1))
     with calling(tenant, path) as callers:
-        wait_until(lambda: callers.newest(1), "version 1 answers")
+        wait_until(lambda: callers.reached(1), "version 1 answers")
         for number in range(2, 7):
-            assert tenant.upload("f", handler(number)).status_code == 202
+            assert tenant.upload("f", source_of(number)).status_code == 202
             assert tenant.settled("f", version=number)["active_version"] == number
-            wait_until(lambda number=number: callers.newest(number), f"version {number} answers")
+            wait_until(lambda number=number: callers.reached(number), f"version {number} answers")
         assert tenant.post("functions/f/versions/2/activate").status_code == 200
         before = callers.versions[2]
         wait_until(lambda: callers.versions[2] >= before + 4 * CONNECTIONS, "version 2 answers again")
@@ -106,7 +107,7 @@ def test_five_versions_and_a_rollback_without_failed_calls(tenant: Tenant) -> No
 
 
 def test_calls_after_ready_are_served_by_the_new_instance(tenant: Tenant) -> None:
-    """The first call after it, not one a moment later."""
+    """From the first call on."""
 
     def code(number: int) -> str:
         return f"import os\ndef handle(event):\n    return [{number}, os.environ.get('MARK')]\n"
@@ -124,9 +125,9 @@ def test_calls_after_ready_are_served_by_the_new_instance(tenant: Tenant) -> Non
 @pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_a_rebuild_without_failed_calls(tenant: Tenant) -> None:
-    path = tenant.deploy("f", handler(1))
+    path = tenant.deploy("f", source_of(1))
     with calling(tenant, path) as callers:
-        wait_until(lambda: callers.newest(1), "it answers")
+        wait_until(lambda: callers.reached(1), "it answers")
         assert tenant.post("functions/f/rebuild").status_code == 202
         assert tenant.settled("f", version=2)["active_version"] == 2
         wait_until(lambda: len(callers.pids) == 2, "a new instance answers")
@@ -136,7 +137,7 @@ def test_a_rebuild_without_failed_calls(tenant: Tenant) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_replicas_share_calls_and_scale_without_failed_calls(tenant: Tenant) -> None:
-    path = tenant.deploy("s", handler(1), kind="service", replicas=2)
+    path = tenant.deploy("s", source_of(1), kind="service", replicas=2)
     with calling(tenant, path) as callers:
         wait_until(lambda: sum(callers.versions.values()) > 300, "enough calls")
         shares = list(callers.pids.values())
@@ -149,7 +150,7 @@ def test_replicas_share_calls_and_scale_without_failed_calls(tenant: Tenant) -> 
         wait_until(lambda: len(latest(callers, pids)) == 1, "one instance answers")
     assert callers.failures == []
     assert tenant.patch("services/s", {"replicas": 0}).status_code == 200
-    wait_until(lambda: tenant.post(path, {"n": 1}).status_code == 503, "none")
+    wait_until(lambda: tenant.post(path, {"n": 1}).status_code == 503, "no instance is left")
     assert tenant.post(path, {"n": 1}).headers["Retry-After"]
 
 
@@ -164,8 +165,8 @@ def latest(callers: Callers, seen: "Counter[int]") -> set[int]:
     return fresh
 
 
-def instances(product: Product) -> list[int]:
-    """Process IDs of the user's code."""
+def instance_pids(product: Product) -> list[int]:
+    """Processes of the user's code."""
     assert product.process is not None
     others = (product.process.pid, product.worker)
     return [pid for pid in product.place.processes() if pid not in others and not is_guard(pid)]
@@ -182,19 +183,19 @@ def is_guard(pid: int) -> bool:
 @pytest.mark.timeout(180)
 def test_a_disabled_trigger_scales_to_zero_and_back(restartable: Product, its_tenant: Tenant) -> None:
     tenant = its_tenant
-    wait_until(lambda: instances(restartable) == [], "instances of other tests have ended")
-    path = tenant.deploy("f", handler(1))
+    wait_until(lambda: instance_pids(restartable) == [], "instances of other tests have ended")
+    path = tenant.deploy("f", source_of(1))
     assert tenant.post(path, {"n": 1}).status_code == 200
-    assert len(instances(restartable)) == 1
+    assert len(instance_pids(restartable)) == 1
     assert tenant.patch("triggers/f", {"enabled": False}).status_code == 200
     answer = tenant.post(path, {"n": 1})
     assert (answer.status_code, answer.headers["X-Sless-Error"]) == (503, "disabled")
     assert int(answer.headers["Retry-After"]) > 0 and "disabled" in answer.json()["error"]
-    wait_until(lambda: instances(restartable) == [], "no process is left")
+    wait_until(lambda: instance_pids(restartable) == [], "no process is left")
     assert tenant.post("functions/f/invoke", {"n": 2}).json()["n"] == 2, "by name it still runs, one process per call"
-    wait_until(lambda: instances(restartable) == [], "no process is left")
+    wait_until(lambda: instance_pids(restartable) == [], "no process is left")
     assert tenant.patch("triggers/f", {"enabled": True}).status_code == 200
     assert tenant.post(path, {"n": 3}).json()["n"] == 3, "a call waits for the instance"
     assert tenant.call("DELETE", "triggers/f").status_code == 202
     wait_until(lambda: tenant.post(path, {"n": 1}).status_code == 404, "no URL without a trigger")
-    wait_until(lambda: instances(restartable) == [], "no process is left")
+    wait_until(lambda: instance_pids(restartable) == [], "no process is left")

@@ -11,17 +11,17 @@ from tests.services.product import Product, Tenant, running_product, wait_until
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sandboxed"), pytest.mark.timeout(300)]
 SPY = """
 import os, six
-def tried(what, *arguments):
+def attempt(function, *arguments):
     try:
-        return what(*arguments)
+        return function(*arguments)
     except OSError as error:
         return type(error).__name__
 def handle(event):
     data = event["data"]
     open("/tmp/mine", "w").write(six.__version__)
     return {
-        "secrets": [tried(open, f"{data}/{name}") for name in ("jwt-secret", "encryption-keys", "sless.db", "holder")],
-        "versions": len(os.listdir(f"{data}/versions")), "code": tried(open, "new.py", "w"),
+        "secrets": [attempt(open, f"{data}/{name}") for name in ("jwt-secret", "encryption-keys", "sless.db", "holder")],
+        "versions": len(os.listdir(f"{data}/versions")), "code": attempt(open, "new.py", "w"),
         "processes": len([name for name in os.listdir("/proc") if name.isdigit()]), "pid": os.getpid(),
     }
 """
@@ -46,7 +46,7 @@ sys.exit(f"found {[name for name in (os.environ['PROBE'] + '/jwt-secret', '/etc/
 def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
     if shutil.which("bwrap") is None:
         unavailable("bubblewrap", "bubblewrap")
-    folders = "/opt/wheels,/opt/pypi,/opt/pypi-more"  # where an index of this machine may be
+    folders = "/opt/wheels,/opt/pypi,/opt/pypi-more"  # where a package index of this machine may be
     with running_product(tmp_path_factory.mktemp("sandboxed"), SLESS_LOCAL_SANDBOX="bwrap", SLESS_LOCAL_SANDBOX_READ=folders) as started:
         yield started
 
@@ -63,7 +63,7 @@ def test_python_with_a_dependency_sees_no_secret(product: Product, tenant: Tenan
     assert found == {"secrets": ["FileNotFoundError"] * 4, "versions": 1, "code": "OSError", "processes": 2, "pid": 2}
 
 
-def test_node_and_go(product: Product, tenant: Tenant) -> None:
+def test_node_and_go_see_no_processes_or_secrets(product: Product, tenant: Tenant) -> None:
     node = tenant.deploy("node", {"handler.js": NODE}, runtime="nodejs20")
     assert tenant.get(node).text == "2"
     tenant.create("golang", runtime="go1.23")
@@ -88,17 +88,17 @@ def test_code_that_a_build_runs_sees_no_secret(product: Product, tenant: Tenant)
     assert "found []" in log or "No module named 'setuptools'" in log, log
 
 
-def test_it_ends_with_the_server(product: Product, tenant: Tenant) -> None:
+def test_sandboxed_processes_end_with_the_server(product: Product, tenant: Tenant) -> None:
     path = tenant.deploy("stays", "def handle(event):\n    return 1\n")
     assert tenant.get(path).text == "1"
     assert len(product.place.processes()) > 2
     product.kill(master=True, worker=True)
-    wait_until(lambda: not product.place.processes(), "no process is left behind", 20)
+    wait_until(lambda: not product.place.processes(), "no process is left behind", 60)
     product.start()
     wait_until(lambda: tenant.get(path).text == "1", "it serves again")
 
 
-def test_the_sandbox_is_named(product: Product) -> None:
+def test_config_names_the_sandbox(product: Product) -> None:
     shown = product.place.sless("config").stdout
     assert "SLESS_LOCAL_SANDBOX " in shown
     assert "bubblewrap" in product.place.sless("config", "--output", "json", SLESS_LOCAL_SANDBOX="auto").stdout

@@ -43,18 +43,18 @@ def await_instances(tenant: Tenant, name: str, number: int) -> dict:
         found.update(tenant.get(f"functions/{name}").json())
         return found["ready_instances"] == number
 
-    wait_until(reached, f"{name} has {number} ready instances", 20)
+    wait_until(reached, f"{name} has {number} ready instances", 60)
     return found
 
 
-def test_scales_to_zero_and_back(tenant: Tenant) -> None:
+def test_a_function_scales_to_zero_and_back(tenant: Tenant) -> None:
     path = tenant.deploy("hello", PID, idle_seconds=1)
     first = tenant.get(path).json()
     idle = await_instances(tenant, "hello", 0)
     assert (idle["phase"], idle["message"]) == ("Ready", IDLE)
     answer = tenant.get(path)
     assert answer.status_code == 200 and answer.json() != first
-    wait_until(lambda: len(tenant.get("functions/hello/invocations").json()) == 2, "history")
+    wait_until(lambda: len(tenant.get("functions/hello/invocations").json()) == 2, "both calls are recorded")
     assert [call["cold"] for call in tenant.get("functions/hello/invocations").json()] == [True, False]
 
 
@@ -67,7 +67,7 @@ def test_operators_see_waiting_calls(quick: Product, tenant: Tenant) -> None:
 
     assert queue() == {"queue": "calls", "waiting": 0, "due_at": None}
     with ThreadPoolExecutor(3) as callers:
-        answers = [callers.submit(tenant.post, path, {"sec": 1.5}) for _ in range(3)]
+        answers = [callers.submit(tenant.post, path, {"sec": 3}) for _ in range(3)]
         wait_until(lambda: queue()["waiting"] == 2 and queue()["due_at"] is not None, "two calls wait")
         assert [answer.result().status_code for answer in answers] == [200] * 3
     assert queue()["waiting"] == 0
@@ -147,13 +147,13 @@ def test_a_failed_start_answers_all_waiting_calls(tenant: Tenant, tmp_path: Path
     flag.touch()
     began = time.monotonic()
     answers = burst(tenant, path, 20)
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 25, "calls waited for an instance (30 s)"
     assert {status for status, _ in answers} == {503}
     assert all("the database is away" in body for _, body in answers)
     failed = tenant.settled("breakable")
     assert failed["phase"] == "Failed" and "the database is away" in failed["message"]
     flag.unlink()
-    wait_until(lambda: tenant.get(path).status_code == 200, "it works again", 30)
+    wait_until(lambda: tenant.get(path).status_code == 200, "it works again", 60)
     assert tenant.settled("breakable")["phase"] == "Ready"
 
 
@@ -161,16 +161,16 @@ def test_a_minimum_keeps_running_and_a_service_may_have_none(tenant: Tenant) -> 
     tenant.deploy("always", PID, idle_seconds=1, min_instances=2)
     await_instances(tenant, "always", 2)
     path = tenant.deploy("site", PID, kind="service", min_instances=0, idle_seconds=1)
-    wait_until(lambda: tenant.get("services/site").json()["ready_instances"] == 0, "idle service")
+    wait_until(lambda: tenant.get("services/site").json()["ready_instances"] == 0, "the service is idle")
     assert tenant.get("services/site").json()["message"] == IDLE and tenant.get(path).status_code == 200
     assert tenant.get("functions/always").json()["ready_instances"] == 2
     assert tenant.patch("functions/always", {"min_instances": 0}).status_code == 200
     await_instances(tenant, "always", 0)
 
 
-def test_kill_9_while_calls_wait(restartable: Product, its_tenant: Tenant) -> None:
+def test_stored_calls_survive_a_kill_9_while_calls_wait(restartable: Product, its_tenant: Tenant) -> None:
     product, tenant = restartable, its_tenant
-    slow_start = "import time\ntime.sleep(1.5)\n" + PID
+    slow_start = "import time\ntime.sleep(3)\n" + PID
     path = tenant.deploy("slow", slow_start, idle_seconds=1)
     await_instances(tenant, "slow", 0)
     later = [tenant.invoke_later("slow", {"n": number}) for number in range(3)]
@@ -208,8 +208,8 @@ def test_idle_functions_cost_no_processes(restartable: Product, its_tenant: Tena
     assert {(item["phase"], item["ready_instances"], item["message"]) for item in found} == {("Ready", 0, IDLE)}
     assert len(found) == 200 and tenant.get(f"/fn/{tenant.namespace}/f199").status_code == 200
     wait_until(lambda: tenant.get("functions/f199").json()["ready_instances"] == 0, "idle again")
-    server = 4  # master, worker, guard of the run folder, writer of the history
-    assert len(product.place.processes()) <= server
+    server_processes = 4  # master, worker, guard of the run folder, writer of the history
+    assert len(product.place.processes()) <= server_processes
 
 
 def _copy_rows(database: Path, namespace: str, number: int) -> None:
@@ -253,4 +253,4 @@ def test_memory_of_the_machine_is_shared(start_product) -> None:
     assert (refused.status_code, refused.json()["code"]) == (503, "no_instances") and reason in refused.json()["error"]
     assert tenant.get(always).status_code == 200
     assert tenant.patch("functions/always", {"min_instances": 0, "idle_seconds": 1}).status_code == 200
-    wait_until(lambda: tenant.get(f"/fn/{tenant.namespace}/large").status_code == 200, "there is room now", 20)
+    wait_until(lambda: tenant.get(f"/fn/{tenant.namespace}/large").status_code == 200, "there is room now", 60)

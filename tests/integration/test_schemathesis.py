@@ -71,8 +71,8 @@ class Running:
 def running() -> Iterator[Running]:
     folder = Path(tempfile.mkdtemp(prefix="sl-st-", dir="/tmp"))
     data_dir = folder / "data"
-    places = {"SLESS_DATA_DIR": str(data_dir), "SLESS_RUN_DIR": str(folder / "run")}
-    environment = os.environ | places | {"SLESS_PORT": "0", "SLESS_TRUSTED_PROXIES": "127.0.0.1"}
+    folders = {"SLESS_DATA_DIR": str(data_dir), "SLESS_RUN_DIR": str(folder / "run")}
+    environment = os.environ | folders | {"SLESS_PORT": "0", "SLESS_TRUSTED_PROXIES": "127.0.0.1"}
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen([sys.executable, str(ROOT / "sless.py"), "serve"], env=environment, stdout=log, stderr=log)
     try:
@@ -168,7 +168,7 @@ def schema() -> Any:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("label", LABELS)
-def test_api(label: str, schema: Any, running: Running) -> None:
+def test_an_operation_conforms_to_the_document(label: str, schema: Any, running: Running) -> None:
     """Not with `schema.parametrize`, which generates all requests during collection: ten seconds in each worker, also for other tests."""
     operation = schema.find_operation_by_label(label)
     share = 2 if "/services" in label else 1

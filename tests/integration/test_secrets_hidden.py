@@ -81,9 +81,9 @@ def test_planted_secrets_are_found_nowhere(start_product, tmp_path):
         SLESS_RABBITMQ_URL=f"amqp://u:{PLANTED['setting']}@127.0.0.1:1/", SLESS_LOG_LEVEL="debug", SLESS_OUTBOUND_ALLOW="127.0.0.0/8"
     )
     tenant = product.tenant("ada")
-    made = fill(tenant)
-    assert made, "the server returned the key of the trigger"
-    secrets = [*PLANTED.values(), *made]
+    created = fill(tenant)
+    assert all(created), "the server returned the key of the trigger and that of callbacks"
+    secrets = [*PLANTED.values(), *created]
     hidden = [text for text in secrets if text not in READABLE]
     text = answers_of(tenant)
     assert [item for item in hidden if item in text] == []

@@ -22,12 +22,12 @@ def test_the_server_does_not_run_as_root(postgres_server):
     assert uid != "0"
 
 
-def test_zone_is_not_utc(postgres_url):
+def test_the_time_zone_is_not_utc(postgres_url):
     with psycopg.connect(postgres_url) as connection:
         assert connection.execute("SHOW timezone").fetchone() == ("Pacific/Chatham",)
 
 
-def test_node(node_binary):
+def test_node_is_executable(node_binary):
     assert os.access(node_binary, os.X_OK)
 
 

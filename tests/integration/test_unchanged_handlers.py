@@ -87,7 +87,7 @@ def call(tenant: Tenant, path: str, body: Any, **options: Any) -> requests.Respo
     return requests.post(tenant.product.url + path, json=body, timeout=60, **options)
 
 
-def test_yandex_style(tenant: Tenant) -> None:
+def test_a_handler_for_yandex_runs_unchanged(tenant: Tenant) -> None:
     path = tenant.deploy("y", {"index.py": YANDEX}, entrypoint="index.handler", event_format="aws-http-v1")
     answer = call(tenant, path, {"a": "ü"}, params={"name": ["Eve", "Ada"]}, headers={"User-Agent": "test"})
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
@@ -97,7 +97,7 @@ def test_yandex_style(tenant: Tenant) -> None:
     }  # fmt: skip
 
 
-def test_alice_style(tenant: Tenant) -> None:
+def test_a_skill_for_alice_runs_unchanged(tenant: Tenant) -> None:
     path = tenant.deploy("alice", {"index.py": ALICE}, entrypoint="index.handler")
     session = {"message_id": 1, "new": True, "user_id": "u"}
     answer = call(tenant, path, {"version": "1.0", "session": session, "request": {"original_utterance": "как дела", "command": ""}})
@@ -106,7 +106,7 @@ def test_alice_style(tenant: Tenant) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_frameworks(tenant: Tenant) -> None:
+def test_web_frameworks_run_behind_their_adapters(tenant: Tenant) -> None:
     files = {"web.py": FASTAPI, "wsgi.py": WSGI, "requirements.txt": WEB_PACKAGES}
     for name, event_format in (("web1", "aws-http-v1"), ("web2", "aws-http-v2")):
         path = tenant.deploy(name, files, entrypoint="web.handler", event_format=event_format, memory_mb=256)
@@ -122,7 +122,7 @@ def test_frameworks(tenant: Tenant) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("package", BOT_PACKAGES)
-def test_a_telegram_bot(tenant: Tenant, package: str) -> None:
+def test_a_telegram_bot_answers_updates(tenant: Tenant, package: str) -> None:
     files = {"bot.py": BOT, "requirements.txt": package + "\n"}
     path = tenant.deploy("bot", files, entrypoint="bot.handler", event_format="aws-http-v1", memory_mb=256)
     for number in range(2):
