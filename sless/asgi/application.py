@@ -166,8 +166,9 @@ class Application:
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
         try:
-            await asyncio.to_thread(self._parts.start)
+            # The plane first: reading the routes takes long beside the first ticks of all loops.
             await self.plane.start()
+            await asyncio.to_thread(self._parts.start)
         except Exception as error:
             _log.exception("the server cannot start")
             await send({"type": "lifespan.startup.failed", "message": str(error)})

@@ -225,6 +225,14 @@ def test_followed_logs_per_namespace_are_limited() -> None:
 # --- health and metrics ------------------------------------------------------------------------------------------------------------------
 
 
+def test_routes_are_read_before_control_loops_start():
+    """The first ticks of all loops at once would delay them, and readiness."""
+    loaded: list[bool] = []
+    front = Front(route_of(), start=lambda: loaded.append(front.plane.routes.loaded))
+    with front:
+        assert loaded == [True]
+
+
 def test_health_and_readiness() -> None:
     reasons: list[str | None] = [None]
     with Front(find_unready=lambda: reasons[0]) as front:

@@ -35,13 +35,14 @@ os.close(os.open(f"/proc/self/fd/{os.pipe()[0]}", os.O_RDONLY))
 print("opened")
 """
 SERVES = """
-import ctypes, os, sys
+import ctypes, gc, os, sys
 from pathlib import Path
 from sless import server
 from sless.config import Settings
 
 def factory(settings):
     print("dumpable", ctypes.CDLL(None).prctl(3, 0, 0, 0, 0), flush=True)
+    print("frozen", gc.get_freeze_count() > 10_000, flush=True)
     os.kill(os.getppid(), 15)
     raise SystemExit
 
@@ -113,6 +114,10 @@ def test_a_child_of_the_same_user_cannot_read_environment_or_memory():
 def test_only_a_local_server_is_undumpable(tmp_path):
     assert "dumpable 0" in run(SERVES, str(tmp_path), "local")
     assert "dumpable 1" in run(SERVES, str(tmp_path), "kubernetes")
+
+
+def test_the_collector_of_a_worker_skips_what_the_master_imported(tmp_path):
+    assert "frozen True" in run(SERVES, str(tmp_path), "local")
 
 
 @pytest.mark.parametrize("code", [0, 3])
