@@ -34,12 +34,12 @@ export async function showBuild(path, number, title) {
   return version;
 }
 
-// Waits until `version` serves or the workload failed; keeps the badge of the page current. Returns the workload.
-export async function settled(path, version) {
+// Waits until `version` (or a newer one, unless `exactly`) serves or the workload failed; keeps the badge of the page current. Returns the workload.
+export async function settled(path, version, { exactly = false } = {}) {
   for (;;) {
     const found = await rest('GET', path);
     document.getElementById('phase')?.replaceChildren(badge(found.phase, t(`phases.${found.phase}`)));
-    if (found.phase === 'Failed' || (found.active_version >= version && found.phase !== 'Building' && found.phase !== 'Deploying')) return found;
+    if (found.phase === 'Failed' || ((exactly ? found.active_version === version : found.active_version >= version) && found.phase !== 'Building' && found.phase !== 'Deploying')) return found;
     await new Promise((resolve) => setTimeout(resolve, 300));
   }
 }

@@ -19,6 +19,9 @@ export function isGoodPath(path) {
   return path.length > 0 && path.length < 200 && !path.startsWith('/') && !path.split('/').some((part) => part === '' || part === '.' || part === '..');
 }
 
+// Whether one is a folder of the other, so that both cannot exist.
+export const collide = (one, other) => one.startsWith(`${other}/`) || other.startsWith(`${one}/`);
+
 export async function contentOf(file) {
   const data = new Uint8Array(await file.arrayBuffer());
   try {
@@ -43,22 +46,24 @@ export function chosenFiles(input) {
 
 // [{path, file}] of what was dropped. A single folder is unpacked.
 export async function droppedFiles(transfer) {
-  const entries = [...transfer.items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
+  const items = [...transfer.items].filter((item) => item.kind === 'file').map((item) => [item.webkitGetAsEntry?.(), item.getAsFile()]);
+  const entries = items.map(([entry]) => entry).filter(Boolean);
+  const found = items.filter(([entry, file]) => !entry && file).map(([, file]) => ({ path: file.name, file })); // not from a disk
   const top = entries.length === 1 && entries[0].isDirectory ? await childrenOf(entries[0]) : entries;
-  const found = [];
   for (const entry of top) await collect(entry, '', found);
   return kept(found);
 }
 
 function kept(found) {
-  return { files: found.filter(({ path }) => !LEFT_OUT.test(path)), leftOut: found.filter(({ path }) => LEFT_OUT.test(path)).map(({ path }) => path) };
+  const names = found.map(({ path }) => LEFT_OUT.exec(path)).filter(Boolean).map((match) => match.input.slice(0, match.index) + match[1] + match[2]);
+  return { files: found.filter(({ path }) => !LEFT_OUT.test(path)), leftOut: [...new Set(names)] };
 }
 
 async function collect(entry, prefix, found) {
   const path = prefix + entry.name;
   if (entry.isDirectory) {
-    if (LEFT_OUT.test(path)) return;
-    for (const child of await childrenOf(entry)) await collect(child, `${path}/`, found);
+    if (LEFT_OUT.test(path)) found.push({ path });
+    else for (const child of await childrenOf(entry)) await collect(child, `${path}/`, found);
   } else {
     found.push({ path, file: await new Promise((resolve, reject) => entry.file(resolve, reject)) });
   }

@@ -1,16 +1,16 @@
 // Charts as plain SVG: bars of calls with their errors, lines of durations. Each slot has a tooltip; the figures are also in a table.
 import { el, milliseconds, svg } from './dom.js';
-import { page, t } from './page.js';
+import { locale, t } from './page.js';
 
 const HEIGHT = 180;
 const LEFT = 52;
 const BOTTOM = 22;
 const TOP = 8;
 
-const clockOf = (slotSec) => new Intl.DateTimeFormat(page.language, slotSec >= 3600 ? { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' } : { hour: '2-digit', minute: '2-digit' });
+const clockOf = (slotSec) => new Intl.DateTimeFormat(locale, slotSec >= 3600 ? { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' } : { hour: '2-digit', minute: '2-digit' });
 
 export function drawCalls(parent, slots, slotSec) {
-  const most = niceMost(Math.max(...slots.map((slot) => slot.calls), 1));
+  const most = niceMost(Math.max(...slots.map((slot) => slot.calls), 2));
   const { chart, x, y, width } = frame(parent, slots, slotSec, most, (value) => String(value));
   slots.forEach((slot, index) => {
     if (!slot.calls) return;
@@ -58,7 +58,9 @@ function frame(parent, slots, slotSec, most, label) {
   const clock = clockOf(slotSec);
   const step = Math.max(1, Math.ceil((slots.length * 120) / full));
   slots.forEach((slot, index) => {
-    if (index % step === Math.floor(step / 2)) chart.append(svg('text', { class: 'axis', x: x(index), y: HEIGHT - 5, 'text-anchor': 'middle' }, clock.format(new Date(slot.time))));
+    if (index % step !== Math.floor(step / 2)) return;
+    const isLast = x(index) > full - 50; // a text in its middle would be cut off
+    chart.append(svg('text', { class: 'axis', x: isLast ? full : x(index), y: HEIGHT - 5, 'text-anchor': isLast ? 'end' : 'middle' }, clock.format(new Date(slot.time))));
   });
   return { chart, x, y, width };
 }

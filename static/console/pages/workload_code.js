@@ -2,7 +2,7 @@
 import { settled, showBuild } from '../core/build.js';
 import { ask, confirmed } from '../core/dialog.js';
 import { bytes, el } from '../core/dom.js';
-import { chosenFiles, contentOf, droppedFiles, isBinary, isGoodPath, isTooLarge, saveAs, sizeOf } from '../core/files.js';
+import { chosenFiles, collide, contentOf, droppedFiles, isBinary, isGoodPath, isTooLarge, saveAs, sizeOf } from '../core/files.js';
 import { toast } from '../core/frame.js';
 import { t } from '../core/page.js';
 import { errorOf, rest, send } from '../core/rest.js';
@@ -71,12 +71,16 @@ function firstFile() {
   return names.find((file) => file.replace(/\.[a-z]+$/, '') === module) ?? names.find((file) => !file.startsWith('.')) ?? names[0] ?? '';
 }
 
-async function load() {
-  if (root.dataset.latest) {
-    const found = await rest('GET', `${path}/source`);
-    for (const [file, content] of Object.entries(found.files)) files.set(file, content);
-  }
+// The files of the newest version.
+async function read() {
+  const found = root.dataset.latest ? await rest('GET', `${path}/source`) : { files: {} };
+  files.clear();
+  for (const [file, content] of Object.entries(found.files)) files.set(file, content);
   saved = new Map(files);
+}
+
+async function load() {
+  await read();
   takeKept();
   openFile(firstFile());
 }
@@ -120,13 +124,17 @@ async function upload(body, sent) {
     const answer = await send('POST', `${path}/upload`, body);
     if (!answer.ok) throw await errorOf(answer);
     const found = await answer.json();
+    root.dataset.latest = found.version;
     if (sent) saved = sent;
+    else {
+      await read();
+      openFile(firstFile());
+    }
     if (answer.status === 200) toast(t('workload_code.unchanged', { n: found.version }));
     else {
       setBusy(true, t('statuses.building'));
       await build(found.version);
     }
-    if (!sent) location.reload();
   } catch (error) {
     refuse(error.status === 401 && sent && keep() ? `${error.message} ${t('workload_code.kept')}` : error.message);
   } finally {
@@ -195,13 +203,17 @@ function setBusy(value, text = '') {
   save();
 }
 
-const checkPath = (file) => {
+// `before` is the file that is renamed.
+const checkPath = (file, before = '') => {
   if (!isGoodPath(file)) return t('workload_code.bad_path');
-  return files.has(file) ? t('workload_code.exists', { path: file }) : '';
+  const others = [...files.keys()].filter((one) => one !== before);
+  const taken = others.find((one) => one === file || collide(one, file));
+  if (taken === undefined) return '';
+  return taken === file ? t('workload_code.exists', { path: file }) : t('workload_code.collides', { path: taken });
 };
 
 part('new-file').addEventListener('click', async () => {
-  const file = await ask({ title: t('workload_code.new_file'), label: t('workload_code.path'), button: t('workload_code.create'), check: checkPath });
+  const file = await ask({ title: t('workload_code.new_file'), label: t('workload_code.path'), button: t('workload_code.create'), check: (wanted) => checkPath(wanted) });
   if (file === null) return;
   files.set(file, '');
   openFile(file);
@@ -209,8 +221,8 @@ part('new-file').addEventListener('click', async () => {
 });
 part('rename').addEventListener('click', async () => {
   const before = current;
-  const file = await ask({ title: t('workload_code.rename'), label: t('workload_code.path'), value: before, check: checkPath });
-  if (file === null) return;
+  const file = await ask({ title: t('workload_code.rename'), label: t('workload_code.path'), value: before, check: (wanted) => checkPath(wanted, before) });
+  if (file === null || file === before) return;
   files.set(file, files.get(before));
   files.delete(before);
   openFile(file);
@@ -242,10 +254,7 @@ async function take({ files: chosen, leftOut }) {
   if (leftOut.length) toast(t('workload_code.left_out', { names: leftOut.slice(0, 3).join(', ') + (leftOut.length > 3 ? ' …' : '') }));
   if (chosen.length === 1 && chosen[0].path.endsWith('.zip')) {
     const sure = !files.size || (await confirmed({ title: chosen[0].path, text: t('workload_code.sure_zip'), button: t('workload_code.replace') }));
-    if (sure) {
-      saved = new Map(files); // nothing to warn of when the page is loaded again
-      await upload({ body: chosen[0].file, headers: { 'Content-Type': 'application/zip' } });
-    }
+    if (sure) await upload({ body: chosen[0].file, headers: { 'Content-Type': 'application/zip' } });
     return;
   }
   for (const { path: file, file: data } of chosen) files.set(file, await contentOf(data));
@@ -259,13 +268,20 @@ for (const id of ['files', 'folder']) {
     await take(chosen);
   });
 }
-const bench = root.querySelector('.workbench');
+
+// The whole page takes files: browsers leave a page onto which a file is dropped. Text that is dragged is left to the editor.
 const drop = root.querySelector('.drop');
-bench.addEventListener('dragenter', () => (drop.hidden = false));
-drop.addEventListener('dragover', (event) => event.preventDefault());
-drop.addEventListener('dragleave', () => (drop.hidden = true));
-drop.addEventListener('drop', async (event) => {
-  event.preventDefault();
+function onFiles(type, act) {
+  document.addEventListener(type, (event) => {
+    if (!event.dataTransfer?.types.includes('Files')) return;
+    event.preventDefault();
+    act(event);
+  });
+}
+onFiles('dragenter', () => (drop.hidden = false));
+onFiles('dragover', () => {});
+onFiles('dragleave', (event) => (drop.hidden = event.relatedTarget === null)); // out of the window
+onFiles('drop', async (event) => {
   drop.hidden = true;
   await take(await droppedFiles(event.dataTransfer));
 });

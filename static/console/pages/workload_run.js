@@ -2,11 +2,13 @@
 import { showAnswer, showRecord } from '../core/answer.js';
 import { ask } from '../core/dialog.js';
 import { badge, el } from '../core/dom.js';
-import { EXAMPLES, fieldsInto, headersOf, SavedEvents } from '../core/events.js';
+import { EXAMPLES, SavedEvents } from '../core/events.js';
 import { toast } from '../core/frame.js';
 import { page, t } from '../core/page.js';
+import { curlLine, fetchOptions, isBodiless, newRequestId } from '../core/request.js';
 import { errorOf, rest, send } from '../core/rest.js';
 
+const ID = 'X-Request-Id';
 const root = document.getElementById('run');
 const { rest: path, kind, name, url, own } = root.dataset;
 const part = (id) => document.getElementById(id);
@@ -52,31 +54,29 @@ function fill() {
   showBody();
 }
 
+function typeOf() {
+  return isBodiless(part('method').value) ? 'none' : part('body-type').value;
+}
+
 function showBody() {
-  const type = mode === 'http' ? part('body-type').value : 'json';
+  const type = mode === 'http' ? typeOf() : 'json';
+  if (part('body-type')) part('body-type').disabled = isBodiless(part('method').value);
+  if (part('no-body')) part('no-body').hidden = !isBodiless(part('method').value);
   part('upload') && (part('upload').hidden = type !== 'multipart');
   part('body').hidden = part('body-label').hidden = type === 'none';
   const labels = { json: 'workload_run.event_json', form: 'workload_run.form_fields', multipart: 'workload_run.form_fields' };
   part('body-label').textContent = t(labels[type] ?? 'workload_run.body');
-  if (mode === 'http' && part('curl')) part('curl').textContent = curlLine();
-}
-
-const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
-
-function curlLine() {
-  const type = part('body-type').value;
-  const words = ['curl', '-i', '-X', part('method').value, ...part('headers').value.split('\n').filter((line) => line.trim()).flatMap((line) => ['-H', quoted(line)])];
-  if (type === 'json') words.push('-H', quoted('Content-Type: application/json'));
-  if (type === 'json' || type === 'text') words.push('--data-binary', quoted(part('body').value));
-  const fields = part('body').value.split('\n').filter((line) => line.trim());
-  if (type === 'form') words.push(...fields.flatMap((line) => ['--data-urlencode', quoted(line)]));
-  if (type === 'multipart') words.push(...fields.flatMap((line) => ['-F', quoted(line)]));
-  return [...words, quoted(target())].join(' ');
+  if (mode === 'http' && part('curl')) part('curl').textContent = curlLine(request());
 }
 
 function target() {
   const wanted = part('path').value.trim();
   return url + (wanted.startsWith('?') || wanted.startsWith('/') ? wanted.replace(/^\/(?=\?|$)/, '') : `/${wanted}`);
+}
+
+function request() {
+  const fields = Object.fromEntries(['method', 'headers', 'body'].map((id) => [id, part(id).value]));
+  return { ...fields, url: target(), type: typeOf(), files: part('body-files').files };
 }
 
 function checkedEvent() {
@@ -91,39 +91,20 @@ function checkedEvent() {
 
 // ---- running it
 
-async function callEvent(signal) {
-  const headers = { 'Content-Type': 'application/json', ...(part('async')?.checked ? { Prefer: 'respond-async' } : {}) };
+async function callEvent(id, signal) {
+  const headers = { 'Content-Type': 'application/json', [ID]: id, ...(part('async')?.checked ? { Prefer: 'respond-async' } : {}) };
   return send('POST', `${path}/invoke`, { body: checkedEvent(), headers, signal });
 }
 
-async function callHttp(signal) {
-  let headers;
+async function callHttp(id, signal) {
+  let options;
   try {
-    headers = headersOf(part('headers').value);
+    options = fetchOptions(request());
   } catch (error) {
     throw new Problem(t('workload_run.bad_header', { line: error.message }));
   }
   if (new URL(url, location.href).origin !== location.origin) throw new Problem(t('workload_run.other_host'));
-  return fetch(target(), { method: part('method').value, headers: { ...typeHeader(headers), ...headers }, body: httpBody(), signal, credentials: 'omit', redirect: 'manual' });
-}
-
-function typeHeader() {
-  return { json: { 'Content-Type': 'application/json' }, text: { 'Content-Type': 'text/plain; charset=utf-8' } }[part('body-type').value] ?? {};
-}
-
-function httpBody() {
-  const text = part('body').value;
-  if (['GET', 'HEAD'].includes(part('method').value)) return undefined;
-  switch (part('body-type').value) {
-    case 'none': return undefined;
-    case 'form': return fieldsInto(new URLSearchParams(), text);
-    case 'multipart': {
-      const form = fieldsInto(new FormData(), text);
-      for (const file of part('body-files').files) form.append('file', file, file.name);
-      return form;
-    }
-    default: return text;
-  }
+  return fetch(target(), { ...options, headers: { [ID]: id, ...options.headers }, signal, credentials: 'omit', redirect: 'manual' });
 }
 
 async function runJob(signal) {
@@ -141,36 +122,50 @@ async function runJob(signal) {
   }
 }
 
-async function runCall(signal) {
+async function runCall(id, signal) {
   const began = performance.now();
-  const answer = await (mode === 'http' ? callHttp(signal) : callEvent(signal));
-  const durationMs = performance.now() - began;
-  const accepted = answer.status === 202 ? answer.headers.get('Location') : null;
+  const answer = await (mode === 'http' ? callHttp(id, signal) : callEvent(id, signal));
   if (answer.status === 401 && mode === 'event') throw await errorOf(answer);
-  await showAnswer(answer, durationMs, { status: part('status'), body: part('answer') });
-  const id = accepted ? accepted.split('/').pop() : answer.headers.get('X-Request-Id');
+  await showAnswer(answer, began, { status: part('status'), body: part('answer') });
+  const accepted = answer.status === 202 ? answer.headers.get('Location')?.split('/').pop() : null;
   if (accepted) part('answer').prepend(el('p', {}, t('workload_run.accepted')));
-  if (id) await showRecord(path, id, own, part('call-log'), { signal, whileRunning: Boolean(accepted) });
+  const used = accepted ?? answer.headers.get(ID) ?? id;
+  const call = await showRecord(path, used, own, part('call-log'), { signal, whileRunning: Boolean(accepted) });
+  if (answer.type === 'opaqueredirect' && call) part('status').replaceChildren(badge(call.status, String(call.http_status)));
 }
 
 async function run() {
   running?.abort();
-  running = new AbortController();
-  const { signal } = running;
+  const mine = new AbortController();
+  running = mine;
+  const id = newRequestId();
   part('send').disabled = true;
   part('stop').hidden = false;
   part('status').textContent = t('workload_run.running');
   part('answer').replaceChildren();
   part('call-log').replaceChildren();
+  let failure = null;
   try {
-    await (kind === 'job' ? runJob(signal) : runCall(signal));
+    await (kind === 'job' ? runJob(mine.signal) : runCall(id, mine.signal));
   } catch (error) {
-    if (error.name !== 'AbortError') part('answer').replaceChildren(el('p', { class: 'notice bad' }, error.message));
-    part('status').textContent = '';
-  } finally {
-    part('send').disabled = false;
-    part('stop').hidden = true;
+    failure = error;
   }
+  if (running !== mine) return; // another one began
+  part('send').disabled = false;
+  part('stop').hidden = true;
+  if (failure) await showFailure(failure, id);
+}
+
+// A call that the reader stopped has a record as well.
+async function showFailure(error, id) {
+  if (error.name !== 'AbortError') {
+    part('answer').replaceChildren(el('p', { class: 'notice bad' }, error instanceof TypeError ? t('ui.offline') : error.message));
+    part('status').textContent = '';
+    return;
+  }
+  part('status').textContent = t('workload_run.stopped');
+  running = new AbortController();
+  if (kind !== 'job') await showRecord(path, id, own, part('call-log'), { signal: running.signal });
 }
 
 // ---- what the user presses
@@ -201,4 +196,19 @@ part('forget').addEventListener('click', () => {
 });
 showMode();
 if (kind === 'job' && root.dataset.event) part('body').value = root.dataset.event;
-if (new URLSearchParams(location.search).has('from')) toast(t('workload_run.reused'));
+
+// A call that is repeated gives what is stored of it: method and path, but neither query nor body.
+async function takeFrom(id) {
+  const call = await rest('GET', `${path}/invocations/${encodeURIComponent(id)}`).catch(() => null);
+  const own = url && new URL(url, location.href).pathname;
+  if (call?.method && url && call.trigger === 'http') {
+    mode = 'http';
+    showMode();
+    part('method').value = call.method;
+    part('path').value = call.path.startsWith(own) ? call.path.slice(own.length) || '/' : call.path;
+    showBody();
+  }
+  toast(t('workload_run.reused'));
+}
+const from = new URLSearchParams(location.search).get('from');
+if (from) takeFrom(from);

@@ -1,5 +1,6 @@
 // Versions: build logs, roll back, cancel, download, rebuild.
 import { settled, showBuild } from '../core/build.js';
+import { confirmed } from '../core/dialog.js';
 import { saveAs } from '../core/files.js';
 import { toast } from '../core/frame.js';
 import { t } from '../core/page.js';
@@ -23,11 +24,24 @@ async function activate(path, number, button) {
   button.disabled = true;
   try {
     await rest('POST', `${path}/versions/${number}/activate`);
-    await settled(path, number);
+    await settled(path, number, { exactly: true });
     location.reload();
   } finally {
     button.disabled = false;
   }
+}
+
+// The API calls the active version only.
+async function run(path, number, active) {
+  const agreed = await confirmed({
+    title: t('workload_versions.run_title', { n: number }), text: t(active ? 'workload_versions.run_text' : 'workload_versions.run_first', { n: number, active }),
+    button: t('workload_versions.run_button'), danger: false,
+    action: async () => {
+      await rest('POST', `${path}/versions/${number}/activate`);
+      await settled(path, number, { exactly: true });
+    },
+  });
+  if (agreed) location.assign(`${table.dataset.own}/run`);
 }
 
 async function download(path, number) {
@@ -44,6 +58,7 @@ if (table) {
     const number = Number(button.closest('tr').dataset.version);
     if ('log' in button.dataset) done(() => openLog(path, number));
     if ('activate' in button.dataset) done(() => activate(path, number, button));
+    if ('run' in button.dataset) done(() => run(path, number, table.dataset.active));
     if ('download' in button.dataset) done(() => download(path, number));
     if ('cancel' in button.dataset) done(async () => { await rest('POST', `${path}/versions/${number}/cancel`); location.reload(); });
   });

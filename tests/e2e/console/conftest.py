@@ -25,11 +25,18 @@ class Console:
         url = f"{self.server.url}/v1/namespaces/{self.server.namespace}/{path}"
         return requests.request(method, url, headers=headers, timeout=30, **options)  # type: ignore[arg-type]
 
-    def deploy(self, name: str, **fields: object) -> None:
+    def call(self, name: str, method: str, path: str) -> requests.Response:
+        return requests.request(method, f"{self.server.url}/fn/{self.server.namespace}/{name}{path}", timeout=60, allow_redirects=False)
+
+    def deploy(self, name: str, files: dict[str, str] | None = None, **fields: object) -> None:
         assert self.rest("POST", "functions", json={"name": name, "runtime": "python3.11"} | fields).status_code == 201
         assert self.rest("POST", "triggers", json={"name": name, "type": "http", "function_ref": name}).status_code == 201
-        assert self.rest("POST", f"functions/{name}/upload", json={"files": {"handler.py": HANDLER}}).status_code == 202
+        assert self.rest("POST", f"functions/{name}/upload", json={"files": files or {"handler.py": HANDLER}}).status_code == 202
         wait_until(lambda: self.rest("GET", f"functions/{name}").json()["phase"] == "Ready", f"{name} is Ready")
+
+    def deploy_again(self, name: str, code: str) -> None:
+        number = self.rest("POST", f"functions/{name}/upload", json={"files": {"handler.py": code}}).json()["version"]
+        wait_until(lambda: self.rest("GET", f"functions/{name}").json()["active_version"] == number, f"{name} has version {number}")
 
 
 @pytest.fixture(scope="package")

@@ -210,3 +210,20 @@ def test_a_job_runs_from_its_page(console: Console, page: Page) -> None:
     page.get_by_role("button", name="Run").click()
     expect(page.locator("#answer")).to_contain_text("600")
     expect(page.locator("#call-log")).to_contain_text("adding")
+
+
+def test_an_older_version_runs_once_it_is_active(console: Console, page: Page) -> None:
+    console.deploy("older")
+    console.deploy_again("older", "def handle(event):\n    return 'second'\n")
+    page.goto(f"{console.base}/functions/older/versions")
+    expect(page.locator("[data-version='2']").get_by_role("link", name="Run")).to_be_visible()
+    page.get_by_role("button", name="Run version 1").click()
+    expect(page.get_by_role("dialog")).to_contain_text("Only the active version can be called, which is version 2")
+    page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+    assert console.rest("GET", "functions/older").json()["active_version"] == 2
+    page.get_by_role("button", name="Run version 1").click()
+    page.get_by_role("button", name="Make active and run").click()
+    expect(page).to_have_url(f"{console.base}/functions/older/run")
+    page.get_by_role("button", name="Run").click()
+    expect(page.locator("#answer")).to_contain_text("hello")
+    assert console.rest("GET", "functions/older").json()["active_version"] == 1
