@@ -10,6 +10,7 @@ from sless import assets
 from sless.domain.model import Kind
 from sless.domain.runtimes import RUNTIMES
 from sless.http.console.request import Page, PageRequest
+from sless.http.console.texts import abouts_of
 
 STARTERS = {
     "python3.11": ("hello-python", "simple-python", "report-python"),
@@ -25,7 +26,11 @@ def create(req: PageRequest) -> Response:
     """`?example=` chooses a starter."""
     wanted = request.args.get("example", "")
     runtime = next((name for name, examples in STARTERS.items() if wanted in examples), next(iter(STARTERS)))
-    starters = {name: [starter_of(example) for example in examples] for name, examples in STARTERS.items()}
+    abouts = abouts_of(req.texts.language)
+    starters = {
+        name: [found | {"about": abouts.get(found["name"], found["about"])} for found in map(starter_of, examples)]
+        for name, examples in STARTERS.items()
+    }
     return req.page(
         "create.html",
         title=req.text("create.title"),

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from flask import Response
 
@@ -10,6 +10,7 @@ from sless import assets
 from sless.errors import NotFound
 from sless.http.console.create import STARTERS
 from sless.http.console.request import Page, PageRequest
+from sless.http.console.texts import abouts_of
 from sless.http.markdown import html_of
 
 _README = re.compile(r"^(?:\.\./)?([\w.-]+)/README\.md$")
@@ -34,7 +35,9 @@ def guide(req: PageRequest) -> Response:
 
 
 def examples(req: PageRequest) -> Response:
-    return req.page("examples.html", title=req.text("examples.title"), examples=all_examples())
+    abouts = abouts_of(req.texts.language)
+    shown = [replace(item, about=abouts.get(item.name, item.about)) for item in all_examples()]
+    return req.page("examples.html", title=req.text("examples.title"), examples=shown)
 
 
 def example(req: PageRequest) -> Response:

@@ -37,6 +37,13 @@ def texts_of(language: str) -> Texts:
     return Texts(language, json.loads((_FOLDER / f"{language}.json").read_text(encoding="utf-8")))
 
 
+@functools.cache
+def abouts_of(language: str) -> dict[str, str]:
+    """What the examples are about, by their name, in a language other than that of their READMEs; {} in English."""
+    path = _FOLDER / f"{language}_examples.json"
+    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
+
+
 def form_of(language: str, number: int) -> int:
     """Index of the plural form: English has two, Russian three (1 функция, 2 функции, 5 функций)."""
     if language != "ru":

@@ -184,7 +184,7 @@ for (const button of root.querySelectorAll('[data-mode]')) {
 examples.addEventListener('change', fill);
 root.addEventListener('input', showBody);
 part('keep').addEventListener('click', async () => {
-  const label = await ask({ title: t('workload_run.keep'), label: t('workload_run.keep_name') });
+  const label = await ask({ title: t('workload_run.keep'), label: t('workload_run.keep_name'), check: (wanted) => (wanted ? '' : t('workload_run.name_missing')) });
   if (!label) return;
   const extra = mode === 'http' ? { method: part('method').value, path: part('path').value, headers: part('headers').value, type: part('body-type').value } : {};
   events.keep({ name: label, mode, body: part('body').value, ...extra });
