@@ -13,7 +13,10 @@ const rows = new Map([...body.rows].map((row) => [row.dataset.key, row]));
 const known = new Map(); // the items that the stream has sent, as text
 const searched = new WeakMap(); // row → its text
 const wanted = { q: '', kind: 'all', state: 'all' };
+const AT_ONCE = 30;
+const PER_FRAME = 60;
 let remembering = 0;
+let showing = 0;
 let complete = false; // the page itself has the first rows only
 
 function keyOf(item) {
@@ -46,7 +49,7 @@ function rowOf(item) {
       sparkline(item.slots, t('list.chart', { calls: item.calls, errors: item.errors })), el('span', { class: 'number' }, item.calls))),
     el('td', { role: 'cell', class: `c-errors right number${item.errors ? ' bad-text' : ''}` }, item.calls ? percent((item.errors * 100) / item.calls) : '–'),
     el('td', { role: 'cell', class: 'c-last' }, lastOf(item)),
-    el('td', { role: 'cell', class: 'c-run' }, el('a', { class: 'icon-button', href: `${own}/run`, 'aria-label': t('list.run_name', { name: item.name }), title: t('list.run') }, icon('play'))));
+    el('td', { role: 'cell', class: 'c-run' }, el('a', { class: 'icon-button run-button', href: `${own}/run`, 'aria-label': t('list.run_name', { name: item.name }), title: t('list.run') })));
   showTimes(row);
   return row;
 }
@@ -65,13 +68,17 @@ function isShown(key, row) {
   return searched.get(row).includes(wanted.q);
 }
 
+// Rows below those that fit on a screen are shown in later frames: all at once would take longer than one.
 function applyFilters() {
   let shown = 0;
-  for (const [key, row] of rows) {
-    const fits = isShown(key, row);
-    if (row.hidden === fits) row.hidden = !fits;
+  const later = [];
+  for (const row of body.rows) {
+    const fits = isShown(row.dataset.key, row);
     if (fits) shown += 1;
+    if (fits && row.hidden && shown > AT_ONCE) later.push(row);
+    else if (row.hidden === fits) row.hidden = !fits;
   }
+  showLater(later);
   const all = complete ? rows.size : page.data.total;
   const count = shown === rows.size ? tn('list.count', all) : t('list.shown', { shown, all });
   const note = document.getElementById('count');
@@ -81,6 +88,15 @@ function applyFilters() {
   document.getElementById('list').hidden = shown === 0;
   document.getElementById('empty').hidden = all > 0;
   document.getElementById('filled').hidden = all === 0;
+}
+
+function showLater(later) {
+  cancelAnimationFrame(showing);
+  if (!later.length) return;
+  showing = requestAnimationFrame(() => {
+    for (const row of later.splice(0, PER_FRAME)) row.hidden = false;
+    showLater(later);
+  });
 }
 
 // Sorts like the server: functions and services by name, then jobs.
