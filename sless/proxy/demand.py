@@ -1,6 +1,7 @@
 """Measures the load of each workload in this process, by which its instances are scaled.
 
-Sampled every SAMPLE_SEC, and immediately when a call finds no free instance. Costs nothing per call on the fast path.
+Sampled every SAMPLE_SEC, and immediately when a call finds no free instance. Costs nothing per call on the fast path, and nothing for
+workloads without instances and calls.
 """
 
 import asyncio
@@ -20,9 +21,12 @@ _REPORT_SEC = 0.1
 class DemandMeter:
     """Used on the event loop; `loads` may be called from any thread. Calls `changed` when a workload needs more instances."""
 
-    def __init__(self, live_routes: Callable[[], Iterable[LiveRoute]], changed: Callable[[], None]) -> None:
-        self._live_routes = live_routes
+    def __init__(self, standing: Callable[[], Iterable[LiveRoute]], changed: Callable[[], None]) -> None:
+        """`standing` returns the routes with instances."""
+        self._standing = standing
         self._changed = changed
+        self._called: dict[str, LiveRoute] = {}
+        """Routes with calls now or a moment ago."""
         self._called_at: dict[str, float] = {}
         self._reported: dict[str, tuple[float, int]] = {}
         self._loads: dict[str, tuple[int, int]] = {}
@@ -47,6 +51,7 @@ class DemandMeter:
     def waits(self, live: LiveRoute) -> None:
         """Called when a call of this workload begins to wait."""
         now, workload_id = monotonic(), live.route.workload_id
+        self._called[workload_id] = live
         reported_at, reported = self._reported.get(workload_id, (0.0, 0))
         if now - reported_at < _REPORT_SEC and (live.instances or live.waiting < 2 * reported):
             return
@@ -57,8 +62,8 @@ class DemandMeter:
 
     def sample(self) -> None:
         now, loads, urgent = monotonic(), {}, False
-        for live in self._live_routes():
-            workload_id = live.route.workload_id
+        routes = self._called | {live.route.workload_id: live for live in self._standing()}
+        for workload_id, live in routes.items():
             waiting, running = live.waiting, live.in_flight
             if live.count_calls() or waiting or running:
                 self._called_at[workload_id] = now
@@ -67,6 +72,7 @@ class DemandMeter:
             loads[workload_id] = (waiting, running)
             urgent = urgent or waiting > 0 or (running > 1 and running > TARGET * live.slots)
         self._loads = loads
+        self._called = {key: routes[key] for key in loads}
         self._called_at = {key: at for key, at in self._called_at.items() if key in loads}
         self._reported = {key: report for key, report in self._reported.items() if key in loads}
         if urgent:

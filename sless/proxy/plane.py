@@ -75,7 +75,7 @@ class DataPlane:
         self.waiting = parts.waiting
         self.limits_reached = LimitsReached()
         self.recorder = Recorder(parts.history, observer=_count)
-        self.demand = DemandMeter(lambda: self.routes.live_routes(), parts.demand_changed)
+        self.demand = DemandMeter(lambda: self.routes.standing(), parts.demand_changed)
         self.routes = RouteTable(
             parts.routes, draining=self._draining, queue=parts.waiting, limits=defaults_of(settings), waits=self.demand.waits
         )

@@ -42,6 +42,7 @@ class RouteTable:
         self._live_routes: dict[tuple[str, str], LiveRoute] = {}
         self._by_id: dict[str, LiveRoute] = {}
         self._by_prefix: dict[bytes, LiveRoute] = {}
+        self._standing: list[LiveRoute] = []
         self._wake = threading.Event()
         self._turn = threading.Condition()
         self._begun = 0
@@ -77,6 +78,7 @@ class RouteTable:
         self._live_routes = {}
         self._by_id = {}
         self._by_prefix = {}
+        self._standing = []
 
     def wake(self) -> None:
         """Polls immediately. May be called from any thread."""
@@ -121,8 +123,12 @@ class RouteTable:
     def live_routes(self) -> list[LiveRoute]:
         return list(self._live_routes.values())
 
+    def standing(self) -> list[LiveRoute]:
+        """Those with instances. Read several times a second, so idle workloads must not cost anything."""
+        return self._standing
+
     def instances(self) -> list[LiveEndpoint]:
-        return [instance for live in self._live_routes.values() for instance in live.instances]
+        return [instance for live in self._standing for instance in live.instances]
 
     def apply(self, snapshot: RouteSnapshot) -> None:
         """Applies a snapshot. A LiveRoute lives as long as its workload: slots, connections and token buckets survive."""
@@ -138,6 +144,7 @@ class RouteTable:
         self._by_prefix = {f"/fn/{namespace}/{name}".encode(): live for (namespace, name), live in fresh.items()}
         for live in gone:
             live.remove(self._draining)
+        self._standing = [live for live in fresh.values() if live.instances]
         self.revision = snapshot.revision
         self.loaded = True
         self._first.set()

@@ -20,6 +20,8 @@ from sless.store import Store
 _log = logging.getLogger(__name__)
 
 FULL_TICK_SEC = 10
+READ_SEC = 60
+"""How often rows are read without a new revision. Each change of a workload, version, trigger or limit makes one."""
 """Maximum time between full ticks. Without changes in database, backend or calls, ticks in between change nothing and read little."""
 
 
@@ -47,6 +49,10 @@ class InstancesLoop:
     _uptime: UptimeMeter = field(init=False)
     _limits: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     _revision: int = -1
+    _read_revision: int = -1
+    """The revision of the rows in memory."""
+    _read_at: datetime = field(default_factory=clock.now)
+    """When they are read again."""
     _changed: bool = True
     _full_at: datetime = field(default_factory=clock.now)
 
@@ -61,7 +67,7 @@ class InstancesLoop:
     def lead(self) -> None:
         """Called when this server becomes the leader, since another one may have changed anything."""
         self._applied = {}
-        self._revision = -1
+        self._revision = self._read_revision = -1
         self.scaler.forget()
         self._uptime.forget()
         self.waker.wake("instances")
@@ -76,6 +82,9 @@ class InstancesLoop:
         is_due = self._changed or revision != self._revision or now >= self._full_at
         if is_due:
             self._observe()
+            if revision != self._read_revision or now >= self._read_at:
+                self._read()
+                self._read_revision, self._read_at = revision, now + timedelta(seconds=READ_SEC)
         self._uptime.note(self._workloads, self._observed, now)
         numbers = self.scaler.numbers_of(self._targets, self._observed, self.loads(), self._limits)
         self.memory_mb = self._memory_of(numbers)
@@ -94,6 +103,8 @@ class InstancesLoop:
         except BaseException:
             self._changed = True
             raise
+
+    def _read(self) -> None:
         self._workloads = {item.id: item for item in self.store.workloads.list_all(tuple(Kind))}
         self._targets = self._read_targets()
         self._limits = self.store.tenants.set_limits_of_all()

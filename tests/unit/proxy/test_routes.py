@@ -2,12 +2,16 @@
 
 import asyncio
 import threading
+from dataclasses import replace
 
 import pytest
 
-from sless.domain.model import Kind
+from sless import clock
+from sless.domain.model import Endpoint, Kind
 from sless.domain.ports import Route, RouteSnapshot
 from sless.errors import Code, SlessError
+from sless.proxy.demand import DemandMeter
+from sless.proxy.live_route import LiveRoute
 from sless.proxy.routes import RouteTable
 
 
@@ -105,3 +109,45 @@ async def test_the_start_waits_for_the_first_snapshot():
     assert table.find_loaded("ns", "early") is not None
     assert table.find_loaded("ns", "unknown") is None
     await table.stop()
+
+
+def route_with(*endpoints: Endpoint) -> Route:
+    return Route(
+        workload_id="w", namespace="ns", name="f", kind=Kind.FUNCTION, revision=None, http=None, wants_instances=True, endpoints=endpoints,
+        blocked=None,
+    )  # fmt: skip
+
+
+async def test_only_routes_with_instances_stand(table, source):
+    instance = Endpoint(id="i", workload_id="w", version=1, address="127.0.0.1:1", draining=False, created_at=clock.now())
+    for route, standing in ((route_with(instance), ["f"]), (route_with(replace(instance, draining=True)), []), (route_with(), [])):
+        source.write("idle")
+        source.routes = (*source.routes, route)
+        assert await asyncio.to_thread(table.sync, 10)
+        assert [live.route.name for live in table.standing()] == standing
+        assert len(table.instances()) == len(standing)
+        source.routes = ()
+
+
+async def test_a_call_that_waits_for_a_first_instance_is_load(source):
+    waiting = asyncio.Event()
+
+    def waits(live: LiveRoute) -> None:
+        meter.waits(live)
+        waiting.set()
+
+    table = RouteTable(source, draining=lambda instance: None, poll_sec=60, waits=waits)
+    meter = DemandMeter(table.standing, lambda: None)
+    source.routes = (route_with(),)
+    await table.start()
+    try:
+        call = asyncio.create_task(table.find("ns", "f").take(60))
+        await waiting.wait()
+        meter.sample()
+        assert meter.loads()["w"].waiting == 1
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+        meter.sample()
+        assert meter.loads()["w"].waiting == 0
+    finally:
+        await table.stop()
