@@ -7,6 +7,10 @@ import os
 import shutil
 import signal
 import sys
+import time
+
+REMOVE_SEC = 10.0
+PAUSE_SEC = 0.05
 
 
 def main(folder: str) -> None:
@@ -23,7 +27,16 @@ def main(folder: str) -> None:
             os.killpg(group, signal.SIGKILL)
         except ProcessLookupError:
             pass
+    remove(folder)
+
+
+def remove(folder: str) -> None:
+    """Again if a process of a container, which takes a moment to die or is in another group, creates a file meanwhile."""
+    deadline = time.monotonic() + REMOVE_SEC
     shutil.rmtree(folder, ignore_errors=True)
+    while os.path.lexists(folder) and time.monotonic() < deadline:
+        time.sleep(PAUSE_SEC)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":
