@@ -3,6 +3,7 @@
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -86,5 +87,13 @@ def main(groups: tuple[str, ...], seconds: int, pairs: int, moment: bool) -> Non
     click.echo(f"\nmachine: {machine()}\n\n{text_of(rows)}")
 
 
+def _leave(number: int, _frame: object) -> None:
+    """Ends servers and removes folders on the way out."""
+    signal.signal(number, signal.SIG_DFL)
+    sys.exit(128 + number)
+
+
 if __name__ == "__main__":
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, _leave)
     main()

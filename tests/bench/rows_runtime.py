@@ -100,6 +100,6 @@ def start_sec(command: list[str], code: str) -> float:
             "SLESS_SOCKET": str(folder / "s"), "SLESS_ENTRYPOINT": "handler.handle",
         }  # fmt: skip
         began = time.monotonic()
-        with process(command, env=environment):
+        with process(command, follows=False, env=environment):
             wait_until((folder / "s").exists, "the socket is there")
             return time.monotonic() - began

@@ -49,7 +49,7 @@ def unprivileged_user(name: str) -> pwd.struct_passwd | None:
 
 
 def start_following(command: list[str], signal_name: str, **options: Any) -> "subprocess.Popen[bytes]":
-    """Starts a server that gets the signal (INT or KILL) when this test run is killed."""
+    """Starts a server that gets the signal (INT, TERM or KILL) when this test run is killed."""
     setpriv = shutil.which("setpriv")
     command = [setpriv, "--pdeathsig", signal_name, "--", *command] if setpriv else command
     return _starter.submit(subprocess.Popen, command, **options).result()
