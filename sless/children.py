@@ -46,11 +46,11 @@ def command_of(module: str, *, nice: int = 0) -> list[str]:
 
 
 class ForkedChild:
-    """A child from `fork_child`, with the members of `subprocess.Popen` for a child with pipes."""
+    """A child from `fork_child`, with members of `subprocess.Popen`."""
 
-    def __init__(self, pid: int, stdin_fd: int, stdout_fd: int) -> None:
+    def __init__(self, pid: int, stdout_fd: int) -> None:
         self.pid = pid
-        self.stdin, self.stdout = os.fdopen(stdin_fd, "wb", buffering=0), os.fdopen(stdout_fd, "rb", buffering=0)
+        self.stdout = os.fdopen(stdout_fd, "rb", buffering=0)
         self._code: int | None = None
 
     def wait(self, timeout: float | None = None) -> int:
@@ -71,20 +71,18 @@ class ForkedChild:
             os.kill(self.pid, signal.SIGKILL)
 
 
-def fork_child(main: Callable[[], None]) -> ForkedChild | None:
+def fork_child(main: Callable[[], None], stdin_fd: int) -> ForkedChild | None:
     """Runs `main` in a copy of this process, which costs none of the imports of a new interpreter, in a process group of its own. The child
-    has nothing open but pipes as stdin and stdout, and stderr. Returns None if this process has other threads: they might hold locks, which
-    no thread of the child would ever release."""
+    has nothing open but this stdin, which the caller closes, a pipe as stdout, and stderr. Returns None if this process has other threads:
+    they might hold locks, which no thread of the child would ever release."""
     if len(os.listdir("/proc/self/task")) > 1:
         return None
-    child_in, our_out = os.pipe()
     our_in, child_out = os.pipe()
     pid = os.fork()
     if pid == 0:
-        _run_forked(main, child_in, child_out)
-    os.close(child_in)
+        _run_forked(main, stdin_fd, child_out)
     os.close(child_out)
-    return ForkedChild(pid, our_out, our_in)
+    return ForkedChild(pid, our_in)
 
 
 def _run_forked(main: Callable[[], None], child_in: int, child_out: int) -> NoReturn:

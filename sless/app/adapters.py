@@ -9,7 +9,7 @@ from wsgiref.types import WSGIApplication
 from sless import ids
 from sless.app.database import database_url_of
 from sless.asgi.overviews import ReadOverview
-from sless.children import command_of, fork_child
+from sless.children import command_of
 from sless.config import Settings, passed_on
 from sless.domain.durations import Durations
 from sless.domain.limits import defaults_of, limits_of
@@ -17,7 +17,7 @@ from sless.domain.model import Run
 from sless.domain.queue_limits import QueueSizes
 from sless.errors import SlessError
 from sless.host.memory import machine_memory_mb
-from sless.proxy.history_child import link_to_child
+from sless.proxy.history_child import Writer, link_to_child
 from sless.proxy.plane import DataPlane
 from sless.proxy.recorder import MakeLink
 from sless.reconcile.leader import Leader
@@ -117,5 +117,5 @@ _PASSED_ON = ("HOME", "LANG", "LC_*", "LD_LIBRARY_PATH", "PG*", "SSL_*", "TMPDIR
 def history_link(settings: Settings, holder: str) -> MakeLink:
     """Call this before anything starts a thread, because it forks this process if it can."""
     order = {"database_url": database_url_of(settings), "holder": holder, "session": ids.new_id(), "log_level": settings.log_level}
-    command = command_of(history_process.__name__)
-    return link_to_child(command, json.dumps(order).encode(), passed_on(_PASSED_ON), fork_child(history_process.main))
+    writer = Writer(history_process.main, command_of(history_process.__name__), passed_on(_PASSED_ON))
+    return link_to_child(writer, json.dumps(order).encode())

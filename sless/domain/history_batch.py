@@ -19,6 +19,8 @@ ROWS_PER_WORKLOAD = 10_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _HEAD = struct.Struct("<QI")
+NUMBER_BYTES = 8
+"""Size of a batch's number."""
 """Number and length of a message."""
 
 PlainCall = tuple[Any, ...]

@@ -1,27 +1,31 @@
 """The recorder's link to a child process that writes history (`store.history_process`).
 
-Batches go to its stdin and answers come from its stdout, as numbered messages. A child that exits is replaced; the new one gets all batches
-that were not acknowledged. The first child is a fork of the server if possible; later ones, when the server has threads, are executed.
+Each batch is a file in memory, whose descriptor goes to the child over a socket as its stdin: what was sent survives the end of the server.
+Answers come from its stdout, as numbered messages. A child that exits is replaced; the new one gets all batches that were not acknowledged.
+The first child is a fork of the server if possible; later ones, when the server has threads, are executed.
 """
 
-import fcntl
 import logging
 import marshal
 import os
 import select
+import socket
 import subprocess
+from collections import deque
 from collections.abc import Callable, Sequence
 from time import monotonic
-from typing import IO, cast
+from typing import IO, NamedTuple, cast
 
-from sless.children import ForkedChild
+from sless.children import ForkedChild, fork_child
 from sless.domain.call_sums import Outcomes
 from sless.domain.durations import backoff_sec
-from sless.domain.history_batch import message_of, take_messages
+from sless.domain.history_batch import NUMBER_BYTES, take_messages
+from sless.proxy.batch_queue import Sealed
 from sless.proxy.recorder import Acknowledgement, MakeLink, Sender
 
 _log = logging.getLogger(__name__)
-_PIPE_BYTES = 2**20
+_MOST_SENT = 128
+"""Batches sent but not acknowledged. Linux limits the descriptors that a user has on the way."""
 _READ_BYTES = 2**16
 _FIRST_REST_SEC = 0.05
 _MOST_REST_SEC = 5.0
@@ -30,23 +34,36 @@ _WELL_SEC = 10.0
 _END_SEC = 1.0
 
 Process = subprocess.Popen[bytes] | ForkedChild
+StartProcess = Callable[[int], Process | None]
+"""Starts the process with this stdin."""
 
 
-def link_to_child(command: Sequence[str], order: bytes, environ: dict[str, str], first: ForkedChild | None) -> MakeLink:
-    """`order` is the child's first message; unlike arguments and environment variables, other processes cannot see it. `first` is a child
-    that waits for it already."""
-    return lambda sender: ChildLink(lambda: _execute(command, environ), order, sender, first)
+class Writer(NamedTuple):
+    """The function that writes history, and the command and its environment that do the same."""
+
+    main: Callable[[], None]
+    command: Sequence[str]
+    environ: dict[str, str]
+
+    def fork(self, stdin_fd: int) -> Process | None:
+        return fork_child(self.main, stdin_fd)
+
+    def execute(self, stdin_fd: int) -> Process:
+        # In a process group of its own, because a terminal's signals should only reach the server, which then ends this process.
+        return subprocess.Popen(self.command, stdin=stdin_fd, stdout=subprocess.PIPE, env=self.environ, process_group=0)
 
 
-def _execute(command: Sequence[str], environ: dict[str, str]) -> "subprocess.Popen[bytes]":
-    # In a process group of its own, because a terminal's signals should only reach the server, which then ends this process.
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environ, process_group=0)
+def link_to_child(writer: Writer, order: bytes) -> MakeLink:
+    """Call this before anything starts a thread, because it forks this process if it can. `order` is the child's first message; unlike
+    arguments and environment variables, other processes cannot see it."""
+    first = _start(writer.fork)
+    return lambda sender: ChildLink(writer.execute, order, sender, first)
 
 
 class ChildLink:
     """recorder.HistoryLink."""
 
-    def __init__(self, execute: Callable[[], Process], order: bytes, sender: Sender, first: ForkedChild | None) -> None:
+    def __init__(self, execute: StartProcess, order: bytes, sender: Sender, first: "_Child | None") -> None:
         self._execute = execute
         self._order = order
         self._sender = sender
@@ -85,7 +102,7 @@ class ChildLink:
         deadline = monotonic() + timeout_sec
         while self._sender.unwritten() and monotonic() < deadline:
             self.pump(min(0.1, deadline - monotonic()))
-        child = self._child or (_Child(self._first) if self._first is not None else None)
+        child = self._child or self._first
         self._child = self._first = None
         if child is not None:
             child.end(max(_END_SEC, deadline - monotonic()))
@@ -96,29 +113,31 @@ class ChildLink:
 
     def _start(self) -> None:
         try:
-            self._child = _Child(self._first or self._execute())
+            self._child = self._first or _start(self._execute)
         except OSError as error:
             _log.warning("cannot start the process that writes history: %s", error)
             self._rest()
             return
         self._first = None
         self._sender.take_back()
-        self._child.queue(0, self._order)
+        if self._child is not None:
+            self._child.unsent = Sealed(0, self._order)
 
     def _send(self, child: "_Child") -> bool:
-        """Writes what fits into the pipe. Returns whether nothing is left."""
-        while True:
-            while child.unsent:
-                try:
-                    child.unsent = child.unsent[os.write(child.batches, child.unsent) :]
-                except BlockingIOError:
-                    return False
-                except BrokenPipeError:
-                    return True  # `_receive` notices that the child has exited
-            sealed = self._sender.take()
-            if sealed is None:
+        """Sends what the child may have. False: its socket is full."""
+        while len(child.sent) < _MOST_SENT:
+            child.unsent = child.unsent or self._sender.take()
+            if child.unsent is None:
                 return True
-            child.queue(sealed.number, sealed.data)
+            try:
+                child.send(child.unsent)
+            except BlockingIOError:
+                return False
+            except (BrokenPipeError, ConnectionResetError):
+                return True  # `_receive` notices that the child has exited
+            child.sent.append(child.unsent.number)
+            child.unsent = None
+        return True
 
     def _receive(self, child: "_Child") -> bool:
         """False: the child has ended."""
@@ -126,6 +145,8 @@ class ChildLink:
         child.received += data
         for number, answer in take_messages(child.received):
             calls, histogram, duration_ms, dropped_calls, dropped_lines = marshal.loads(answer)
+            while child.sent and child.sent[0] <= number:
+                child.sent.popleft()
             self._sender.written(Acknowledgement(number, Outcomes(calls, histogram, duration_ms), dropped_calls, dropped_lines))
         return bool(data)
 
@@ -142,26 +163,38 @@ class ChildLink:
         self._rest_until = monotonic() + backoff_sec(self._failures, first_sec=_FIRST_REST_SEC, max_sec=_MOST_REST_SEC)
 
 
+def _start(start: StartProcess) -> "_Child | None":
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    process = None
+    try:
+        process = start(theirs.fileno())
+        return _Child(process, ours) if process is not None else None
+    finally:
+        theirs.close()
+        if process is None:
+            ours.close()
+
+
 class _Child:
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: Process, batches: socket.socket) -> None:
         self.started = monotonic()
         self.process = process
-        self.batches, self.answers = cast(IO[bytes], self.process.stdin).fileno(), cast(IO[bytes], self.process.stdout).fileno()
-        os.set_blocking(self.batches, False)
-        try:
-            # A large pipe, since its content survives the end of this process.
-            fcntl.fcntl(self.batches, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-        except PermissionError:
-            pass  # this user already has many large pipes
-        self.unsent = memoryview(b"")
+        self.batches, self.answers = batches, cast(IO[bytes], process.stdout).fileno()
+        batches.setblocking(False)
+        self.unsent: Sealed | None = None
+        self.sent: deque[int] = deque()
+        """Numbers of batches that are not acknowledged."""
         self.received = bytearray()
 
-    def queue(self, number: int, data: bytes) -> None:
-        self.unsent = memoryview(message_of(number, data))
+    def send(self, sealed: Sealed) -> None:
+        with open(os.memfd_create("history"), "wb") as file:
+            file.write(sealed.data)
+            file.flush()
+            socket.send_fds(self.batches, [sealed.number.to_bytes(NUMBER_BYTES)], [file.fileno()])
 
     def end(self, timeout_sec: float) -> int:
         """Closes its stdin, which makes it exit; kills it after that time."""
-        cast(IO[bytes], self.process.stdin).close()
+        self.batches.close()
         try:
             return self.process.wait(timeout_sec)
         except subprocess.TimeoutExpired:

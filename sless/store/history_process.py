@@ -1,10 +1,11 @@
-"""The process that writes history, with an interpreter and a database connection of its own. `main` reads batches from stdin until it ends.
+"""The process that writes history, with an interpreter and a database connection of its own. `main` reads batches from a socket as its
+stdin until it ends.
 
 The first message holds settings (JSON), the others are batches of `domain.history_batch`. Each answer acknowledges all batches up to its
 number and returns what they counted. The number is stored in the same transaction, so a batch that is sent again (because the process died
 before it answered, or a commit reported an error but succeeded) does not count twice.
 
-After the server has exited, the process still writes what is left in the pipe; if the database does not respond, for at most ALONE_SEC.
+After the server has exited, the process still writes what it was sent; if the database does not respond, for at most ALONE_SEC.
 """
 
 import itertools
@@ -14,15 +15,15 @@ import marshal
 import os
 import select
 import signal
+import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from sless import log
 from sless.children import hide_from_children
 from sless.domain.call_sums import CallSums, SumsKey, outcomes_of
 from sless.domain.durations import backoff_sec
-from sless.domain.history_batch import HistoryBatch, choose_rows, decode, merged, message_of, take_messages
+from sless.domain.history_batch import NUMBER_BYTES, HistoryBatch, choose_rows, decode, merged, message_of
 from sless.errors import Code, SlessError
 from sless.store import open_store
 from sless.store.history import HistoryStore, Receipt
@@ -32,7 +33,6 @@ ALONE_SEC = 5.0
 ROWS_AT_ONCE = 2_000
 """Rows per transaction, during which other writers wait on SQLite."""
 _GROUP_BYTES = 8 * 2**20
-_READ_BYTES = 2**18
 _REST_SEC = 0.2
 _MOST_REST_SEC = 2.0
 
@@ -50,7 +50,7 @@ def main() -> None:
     order = json.loads(first[0][1])
     log.configure(order["log_level"])
     store = open_store(order["database_url"], holder=order["holder"])
-    writer = HistoryWriter(store.history, order["session"], lambda answer: write_all(1, answer))
+    writer = HistoryWriter(store.history, order["session"], answer)
     group = first[1:]
     while group or (group := batches.read()):
         writer.write([(number, decode(data)) for number, data in group])
@@ -59,29 +59,35 @@ def main() -> None:
     store.close()
 
 
-@dataclass(slots=True)
 class Batches:
-    """Reads messages from a pipe."""
+    """Reads batches from a socket: a packet has the number, and the descriptor of a file with the batch."""
 
-    fd: int
-    _received: bytearray = field(default_factory=bytearray)
+    def __init__(self, fd: int) -> None:
+        self._socket = socket.socket(fileno=fd)
 
     def read(self) -> list[tuple[int, bytes]]:
-        """All messages that have arrived: waits for at least one, returns none at the end of the pipe."""
-        while True:
-            data = os.read(self.fd, _READ_BYTES)
-            self._received += data
-            while data and len(self._received) < _GROUP_BYTES and select.select([self.fd], [], [], 0)[0]:
-                data = os.read(self.fd, _READ_BYTES)
-                self._received += data
-            if (found := take_messages(self._received)) or not data:
-                return found
+        """All batches that have arrived: waits for at least one, returns none when the server has closed the socket."""
+        found: list[tuple[int, bytes]] = []
+        size_bytes = 0
+        while not found or (size_bytes < _GROUP_BYTES and select.select([self._socket], [], [], 0)[0]):
+            number, files, _, _ = socket.recv_fds(self._socket, NUMBER_BYTES, 1)
+            if not number:
+                break
+            with open(files[0], "rb") as file:
+                file.seek(0)
+                found.append((int.from_bytes(number), file.read()))
+            size_bytes += len(found[-1][1])
+        return found
 
 
-def write_all(fd: int, data: bytes) -> None:
+def answer(data: bytes) -> None:
+    """Once the server has ended, nobody reads answers, and the rest is still to be written."""
     left = memoryview(data)
-    while left:
-        left = left[os.write(fd, left) :]
+    try:
+        while left:
+            left = left[os.write(1, left) :]
+    except BrokenPipeError:
+        pass
 
 
 class HistoryWriter:

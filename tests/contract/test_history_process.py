@@ -162,7 +162,9 @@ if sys.argv[3] == "executed":
 is_fork = Path(f"/proc/{child}/cmdline").read_bytes() == Path("/proc/self/cmdline").read_bytes()
 assert is_fork == (sys.argv[3] == "forked")
 os.kill(child, signal.SIGSTOP)
-steps.add_calls(recorder, 1200)
+lines = [steps.make_log_line(text="x" * 40_000, seq=seq, workload_id="w-f") for seq in range(200)]
+recorder.add_lines(lines)  # 8 MB, more than pipes and sockets hold
+steps.add_calls(recorder, 5000)
 recorder.flush(0.5)
 print(child, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
@@ -179,7 +181,13 @@ def test_after_the_server_has_ended_the_writer_writes_the_rest_and_exits(
     assert done.returncode == -signal.SIGKILL and written(store) == (before, before)
     os.kill(child, signal.SIGCONT)
     wait_until(lambda: not Path(f"/proc/{child}").exists() or is_zombie(child), "the writer has ended")
-    assert written(store) == (before + 1200, before + 1200)
+    assert written(store) == (before + 5000, before + 5000)
+    seqs: list[int] = []
+    last = 0
+    while page := store.history.log_tail("w-f", after_id=last):
+        seqs += [line.seq for _, line in page]
+        last = page[-1][0]
+    assert seqs == list(range(200))
 
 
 def is_zombie(pid: int) -> bool:

@@ -65,20 +65,22 @@ def main():
     print("said", file=sys.stderr)
     raise SystemExit(3)
 
-child = fork_child(main)
-child.stdin.write(b"order")
+theirs, ours = os.pipe()
+child = fork_child(main, theirs)
+os.close(theirs)
+os.write(ours, b"order")
 print(child.stdout.read(1000).decode())
 try:
     child.wait(0.001)
 except subprocess.TimeoutExpired:
     print("runs")
-child.stdin.close()
+os.close(ours)
 print(child.wait(20), child.stdout.read())
-killed = fork_child(main)
+killed = fork_child(main, 0)
 killed.kill()
 print(killed.wait(), killed.wait(1))
 threading.Thread(target=threading.Event().wait, daemon=True).start()
-print(fork_child(main))
+print(fork_child(main, 0))
 os._exit(listening.close() or sys.stdout.flush() or 0)
 """
 
