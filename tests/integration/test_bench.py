@@ -37,13 +37,15 @@ def test_a_group_measures(group: str) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_a_killed_bench_ends_its_server(number: signal.Signals) -> None:
-    bench = subprocess.Popen([sys.executable, "-m", "tests.bench", "waits"], cwd=ROOT, stderr=subprocess.DEVNULL)
+def test_a_killed_bench_ends_its_server(tmp_path: Path, number: signal.Signals) -> None:
+    environment = {**os.environ, "BENCH_TMP": str(tmp_path)}
+    bench = subprocess.Popen([sys.executable, "-m", "tests.bench", "waits"], cwd=ROOT, env=environment, stderr=subprocess.DEVNULL)
     servers: list[int] = []
     try:
         wait_until(lambda: bool(servers.extend(filter(_is_server, _pids(PARENT, bench.pid))) or servers), "the server has started", 60)
         bench.send_signal(number)
-        assert bench.wait(60) == (128 + number if number == signal.SIGTERM else -number)  # it removes its folders after SIGTERM
+        assert bench.wait(60) == (128 + number if number == signal.SIGTERM else -number)
+        assert number == signal.SIGKILL or not list(tmp_path.iterdir())
         wait_until(lambda: not _pids(GROUP, servers[0]), "the server and its processes have ended", 60)
     finally:
         bench.kill()
