@@ -85,8 +85,8 @@ def clean_environ(**more: str) -> dict[str, str]:
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """A folder with a path short enough for unix sockets."""
-    path = Path(tempfile.mkdtemp(prefix="slb-", dir="/tmp"))
+    """A folder with a path short enough for unix sockets. A test of the bench itself sets BENCH_TMP."""
+    path = Path(tempfile.mkdtemp(prefix="slb-", dir=os.environ.get("BENCH_TMP", "/tmp")))
     try:
         yield path
     finally:

@@ -43,6 +43,7 @@ def test_a_killed_bench_ends_its_server(tmp_path: Path, number: signal.Signals) 
     servers: list[int] = []
     try:
         wait_until(lambda: bool(servers.extend(filter(_is_server, _pids(PARENT, bench.pid))) or servers), "the server has started", 60)
+        assert list(tmp_path.iterdir())
         bench.send_signal(number)
         assert bench.wait(60) == (128 + number if number == signal.SIGTERM else -number)
         assert number == signal.SIGKILL or not list(tmp_path.iterdir())
