@@ -30,7 +30,7 @@ MARK_BYTES = 500
 """Room for the data folder in the command line."""
 IMPORTED = (
     "sless.app", "sless.server", "sless.http", "sless.cli.server_commands", "sless.cli.console_link", "tests.services.serving",
-    "tests.proxykit.served", "cryptography.fernet", "jsonschema", "uvloop",
+    "tests.proxykit.served", "sless.tokens.signatures", "cryptography.fernet", "jsonschema", "uvloop",
 )  # fmt: skip
 """What a server imports at its start and for its first requests."""
 

@@ -23,7 +23,7 @@ from werkzeug import Request, Response
 from sless.config import Settings
 from sless.errors import Code, ConfigError, SlessError
 from sless.tokens import TokenVerifier, issue_token
-from sless.tokens.keys import KeySet
+from sless.tokens.public_keys import KeySet
 from tests.services.fake_http import serving
 from tests.services.product import wait_until
 
