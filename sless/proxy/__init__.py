@@ -20,9 +20,9 @@ lock. Threads enter through `RouteTable.wake`, `Recorder.add_lines`, `LoopInvoke
 
 Decision: history is written by a process of its own (`store.history_process`). Writing costs as much processor time as proxying, and a
 thread that shares the interpreter with the loop added most of the tail: 90 instead of 53 µs per call. The loop makes compact records;
-batches are numbered and kept until they are acknowledged, so nothing is lost if the writer is killed. The writer also writes what is left
-in the pipe after the server has exited. The first writer is forked before the server has threads, because the imports of a new interpreter
-took a third of the processor time of a start; its successors are executed.
+batches are numbered and kept until they are acknowledged, so nothing is lost if the writer is killed. Each batch goes to the writer as a
+file in memory, so that it also writes what it was sent after the server has exited. The first writer is forked before the server has
+threads, because the imports of a new interpreter took a third of the processor time of a start; its successors are executed.
 
 Decision: time-outs are swept every 50 ms over all running calls (`sweep`), because a timer per call costs more than the call's own
 bookkeeping. Consequence: a time-out is up to 50 ms late.

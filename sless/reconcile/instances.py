@@ -20,9 +20,9 @@ from sless.store import Store
 _log = logging.getLogger(__name__)
 
 FULL_TICK_SEC = 10
+"""Maximum time between full ticks. Without changes in database, backend or calls, ticks in between change nothing and read little."""
 READ_SEC = 60
 """How often rows are read without a new revision. Each change of a workload, version, trigger or limit makes one."""
-"""Maximum time between full ticks. Without changes in database, backend or calls, ticks in between change nothing and read little."""
 
 
 @dataclass(slots=True, kw_only=True)
