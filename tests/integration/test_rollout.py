@@ -169,15 +169,16 @@ def instance_pids(product: Product) -> list[int]:
     """Processes of the user's code."""
     assert product.process is not None
     others = (product.process.pid, product.worker)
-    return [pid for pid in product.place.processes() if pid not in others and not is_guard(pid)]
+    return [pid for pid in product.place.processes() if pid not in others and not is_of_the_server(pid, product.worker)]
 
 
-def is_guard(pid: int) -> bool:
-    """Whether it is the process that ends the children of a killed server."""
+def is_of_the_server(pid: int, worker: int) -> bool:
+    """Whether it is a process that ends the children of a killed server, or writes history: a fork of the worker, or executed."""
     try:
-        return b"sless.host.guard" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
+    return b"sless.host.guard" in command or b"history_process" in command or command == Path(f"/proc/{worker}/cmdline").read_bytes()
 
 
 @pytest.mark.timeout(180)

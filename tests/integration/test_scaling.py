@@ -208,7 +208,7 @@ def test_idle_functions_cost_no_processes(restartable: Product, its_tenant: Tena
     assert {(item["phase"], item["ready_instances"], item["message"]) for item in found} == {("Ready", 0, IDLE)}
     assert len(found) == 200 and tenant.get(f"/fn/{tenant.namespace}/f199").status_code == 200
     wait_until(lambda: tenant.get("functions/f199").json()["ready_instances"] == 0, "idle again")
-    server_processes = 4  # master, worker, guard of the run folder, writer of the history
+    server_processes = 5  # master, worker, writer of the history, and a guard each of instances and of builds
     assert len(product.place.processes()) <= server_processes
 
 
