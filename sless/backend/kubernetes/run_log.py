@@ -8,11 +8,11 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sless import clock
 from sless.backend.kubernetes.run_manifests import end_of_job
-from sless.backend.kubernetes.run_observation import RunState
+from sless.backend.kubernetes.run_observation import RunState, ended_state_of
 from sless.backend.kubernetes.view import label_of
 from sless.backend.outcome import NoOutcome, ResultTooLarge, RunLimits, read_outcome
 from sless.backend.records import status_of
@@ -26,6 +26,7 @@ from sless.kube.names import KIND, MAIN_CONTAINER, NAMESPACE, RUN, WORKLOAD
 from sless.kube.pod_state import created_at_of
 
 Json = dict[str, Any]
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
@@ -40,6 +41,10 @@ LINES_BYTES = 4 * 2**20
 """Bytes at the end of a log that are read for its lines. Runtimes write up to 256 KB of text per call."""
 RETRY_SEC = 1.0
 THREADS = 4
+
+
+class Stopped(Exception):
+    """This server stops; the next one concludes the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,14 +112,16 @@ class RunLogs:
     def _conclude(self, job: Json, pod: Json | None, state: RunState, ended: Callable[[ObservedRun], None]) -> None:
         """Top of a pool thread; calls `ended` unless the server stops."""
         try:
+            if state.end_it and pod is not None:
+                state = self._checked(job, pod, state)
             raw = self._last_raw(pod) if state.read_log and pod is not None else b""
-            if raw is None:
-                return
             ended(self._outcome(job, pod, state, raw))
             if state.end_it:
                 # End the Job in the cluster, too, so that it does not appear to be running.
                 age_sec = int((clock.now() - created_at_of(job)).total_seconds())
                 self._kube.patch("Job", job["metadata"]["name"], job["metadata"]["namespace"], end_of_job(age_sec))
+        except Stopped:
+            pass
         except KubeError as error:
             _log.warning("the Job of run %s could not be ended: %s", label_of(job, RUN), error)
         except Exception:
@@ -140,19 +147,35 @@ class RunLogs:
         tail = [] if tail == [outcome.error] else tail  # a single line that is the error itself is not repeated
         return _observed(job, state, outcome, "" if outcome.ok else "\n".join([outcome.error or "", *tail]))
 
-    def _last_raw(self, pod: Json) -> bytes | None:
-        """The whole log of an ended container; b"" if it is gone. Waits while the API is away. None if this server stops first; then the
-        next one reads it."""
+    def _checked(self, job: Json, pod: Json, state: RunState) -> RunState:
+        """The state by the pod as it is now, if the run should end because of elapsed time: while the API does not answer, the view shows
+        runs that have ended as running. Raises Stopped."""
+        metadata = pod["metadata"]
+        fields = f"metadata.name={metadata['name']}"
+        try:
+            found = self._answer_of(lambda: self._kube.list("Pod", namespace=metadata["namespace"], fields=fields))
+        except KubeError as error:
+            _log.warning("the pod of run %s could not be checked: %s", label_of(job, RUN), error)
+            return state
+        return next(filter(None, (ended_state_of(job, item) for item in found)), state)
+
+    def _last_raw(self, pod: Json) -> bytes:
+        """The whole log of an ended container; b"" if it is gone. Raises Stopped."""
+        try:
+            return self._answer_of(lambda: self._raw(pod))
+        except KubeError as error:
+            _log.info("no log of %s: %s", pod["metadata"]["name"], error)
+            return b""
+
+    def _answer_of(self, read: Callable[[], T]) -> T:
+        """Waits while the API is away. Raises Stopped, KubeError."""
         while True:
             try:
-                return self._raw(pod)
+                return read()
             except Unavailable as error:
-                _log.debug("waiting for the log of %s: %s", pod["metadata"]["name"], error)
+                _log.debug("waiting for the API: %s", error)
                 if self._stopping.wait(RETRY_SEC):
-                    return None
-            except KubeError as error:
-                _log.info("no log of %s: %s", pod["metadata"]["name"], error)
-                return b""
+                    raise Stopped from error
 
     def _raw(self, pod: Json) -> bytes:
         return self._kube.pod_logs(pod["metadata"]["namespace"], pod["metadata"]["name"], container=MAIN_CONTAINER).encode()

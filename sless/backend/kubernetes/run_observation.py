@@ -39,9 +39,8 @@ def run_state_of(job: Json, pod: Json | None, refusal: str, now: datetime, refus
     """`refusal`: why the cluster last refused to create the pod, "" if it did not. `refused_sec`: how long that may prevent the start;
     None if no run should end because of elapsed time."""
     failed = _failed_reason(job)
-    terminated = ((container_status_of(pod).get("state") or {}).get("terminated") if pod else None) or None
-    if terminated:
-        return _ended(job, terminated, over_time=failed == "DeadlineExceeded" or (pod or {}).get("status", {}).get("reason") == failed)
+    if pod is not None and (ended := ended_state_of(job, pod)) is not None:
+        return ended
     started_at = time_of(((container_status_of(pod).get("state") or {}).get("running") or {}).get("startedAt")) if pod else None
     if failed == "DeadlineExceeded":
         return RunState(status=CallStatus.TIMEOUT, message=_over_time(job), started_at=started_at, ended_at=now, read_log=pod is not None)
@@ -52,6 +51,15 @@ def run_state_of(job: Json, pod: Json | None, refusal: str, now: datetime, refus
     if started_at is not None:
         return _running(job, started_at, now)
     return _starting(job, pod, refusal, (now, refused_sec))
+
+
+def ended_state_of(job: Json, pod: Json) -> RunState | None:
+    """None while the run's container has not ended."""
+    terminated = (container_status_of(pod).get("state") or {}).get("terminated")
+    if not terminated:
+        return None
+    failed = _failed_reason(job)
+    return _ended(job, terminated, over_time=failed == "DeadlineExceeded" or pod.get("status", {}).get("reason") == failed)
 
 
 def timeout_sec_of(job: Json) -> int:
