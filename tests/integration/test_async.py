@@ -296,7 +296,7 @@ def test_jobs_respect_the_concurrency_limit_and_stop_when_deleted(product: Produ
         tenant.post("jobs", {"name": f"hold{number}", "function_ref": "f", "run_id": 1, "event_json": {"sleep": 60}, "timeout_sec": 100})
     wait_until(lambda: sum(job["phase"] == "Running" for job in tenant.get("jobs").json()) == 2, "both of its slots are used")
     other.post("jobs", {"name": "short", "function_ref": "f", "run_id": 1, "event_json": {"sleep": 0}})
-    assert other.ended_job("short", 40)["phase"] == "Succeeded"
+    assert other.ended_job("short", 15)["phase"] == "Succeeded"
     for number in range(5):
         assert tenant.call("DELETE", f"jobs/hold{number}").status_code == 202
     tenant.post("jobs", {"name": "long", "function_ref": "f", "run_id": 1, "event_json": {"sleep": 60}, "timeout_sec": 100})

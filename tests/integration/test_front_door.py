@@ -264,7 +264,7 @@ def test_an_idle_connection_is_closed_after_a_while(front: Front) -> None:
         for connection in list(front.server_state.connections):
             front.on_loop(connection._check_idle)
         assert client.rest() == b""
-        assert time.monotonic() - started < 20
+        assert time.monotonic() - started < 3
 
 
 def test_a_body_that_never_comes_is_408(hurried: Front) -> None:

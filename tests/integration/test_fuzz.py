@@ -28,7 +28,7 @@ from tests.proxykit.upstream import Peer, Upstream, logs_or
 from tests.services.product import zip_of
 
 SECONDS = float(os.environ.get("FUZZ_SECONDS", "3"))
-SLOW_SEC = 10.0
+SLOW_SEC = 5.0
 # Long runs start first, so that the whole run does not end with one of them.
 pytestmark = [pytest.mark.timeout(SECONDS + 120), *([pytest.mark.slow] if SECONDS > 10 else [])]
 

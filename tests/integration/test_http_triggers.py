@@ -93,6 +93,6 @@ def test_a_call_does_not_wait_for_instances_that_cannot_start(tenant: Tenant) ->
     refused = call(tenant)
     assert (refused.status_code, refused.headers["X-Sless-Error"], "Retry-After" in refused.headers) == (503, "no_instances", True)
     assert "function exited with code 3" in refused.json()["error"]
-    assert refused.elapsed.total_seconds() < 15, "the call waited for an instance (30 s)"
+    assert refused.elapsed.total_seconds() < 5, "the call waited for an instance (30 s)"
     assert tenant.patch("functions/f", {"env_vars": {"EXIT": ""}}).status_code == 200
     wait_until(lambda: call(tenant).status_code == 200, "it serves again")

@@ -487,7 +487,7 @@ def test_a_timeout_is_504(serve: Serve) -> None:
     started = time.monotonic()
     reply = front.call()
     assert (reply.status, reply.header("x-sless-error")) == (504, "timeout")
-    assert 0.9 < time.monotonic() - started < 15
+    assert 0.9 < time.monotonic() - started < 3
     assert gone.wait(30)
     assert front.fakes.backend.unresponsive == ["f-e0"]
     assert front.flush().invocations[-1].status == "timeout"

@@ -28,10 +28,10 @@ pytestmark = [pytest.mark.xdist_group("replicas"), pytest.mark.slow, pytest.mark
 SECRET = "a secret that both replicas know, of 32 bytes"
 HELLO = "import os\ndef handle(event):\n    print('got', event)\n    return {'got': event}\n"
 SHORT = Durations(lease_sec=6.0, lease_renew_sec=1.5)
-TAKEOVER_SEC = 20.0
+TAKEOVER_SEC = 9.0
 """A lease, and the time that a loaded machine takes."""
-ROUTES_SEC = 10.0
-"""Replicas read changes within two seconds on a quiet machine."""
+ROUTES_SEC = 2.0
+"""Replicas read changes within this time."""
 
 
 @dataclass
@@ -137,9 +137,11 @@ def test_functions_created_on_one_are_served_by_both(replicas):
     path = follower.deploy("hello", HELLO)  # the follower does not build
     made_trigger = follower.post("triggers", {"name": "minutes", "type": "cron", "function_ref": "hello", "schedule": "* * * * *"})
     assert made_trigger.status_code == 201, made_trigger.text
+    created = time.monotonic()
     for tenant in (follower, leader):
         wait_until(lambda: requests.get(tenant.product.url + path, timeout=30).status_code == 200, "served", ROUTES_SEC)  # noqa: B023
         assert requests.get(f"{tenant.product.url}{path}?n=1", timeout=30).json() == {"got": {"n": "1"}}
+    assert time.monotonic() - created < 2 * ROUTES_SEC
     shown = [{**tenant.get("functions/hello").json(), "url": ""} for tenant in (follower, leader)]
     assert shown[0] == shown[1]
 
@@ -159,14 +161,16 @@ def await_idle(tenant: Tenant) -> None:
     wait_until(lambda: tenant.get("functions/idle").json()["ready_instances"] == 0, "no instance is running", 30)
 
 
-def test_changes_reach_the_other_replica_soon(replicas):
+def test_changes_reach_the_other_replica_within_two_seconds(replicas):
     follower, leader = tenant_of(replicas.two, "ada"), tenant_of(replicas.one, "ada")
     path = f"/fn/{leader.namespace}/hello"
     for here, there in ((leader, follower), (follower, leader)):
         set_methods(here, ["POST"])
+        began = time.monotonic()
         wait_until(lambda: requests.get(there.product.url + path, timeout=30).status_code == 405, "the new rule", ROUTES_SEC)  # noqa: B023
         set_methods(here, None)
         wait_until(lambda: requests.get(there.product.url + path, timeout=30).status_code == 200, "the old rule", ROUTES_SEC)  # noqa: B023
+        assert time.monotonic() - began < 2 * ROUTES_SEC
 
 
 def set_methods(tenant: Tenant, methods: list[str] | None) -> None:
@@ -229,7 +233,7 @@ def test_a_graceful_stop_hands_over_at_once_without_failed_calls(replicas):
         replicas.one.end()
         ended = time.monotonic()
         wait_until(lambda: replicas.leads(replicas.two), "the other leads")
-        assert time.monotonic() - ended < SHORT.lease_sec - SHORT.lease_renew_sec, "the other waited for the end of the lease"
+        assert time.monotonic() - ended < 3, "the other waited for the end of the lease"
         # Only a leader builds.
         assert tenant_of(replicas.two, "ada").deploy("second", HELLO)
     assert (calls.failures, calls.done > 50) == ([], True)
