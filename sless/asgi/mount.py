@@ -132,7 +132,8 @@ class Mount:
 
 def _mounted(app: WSGIApplication, threads: int) -> Any:
     """An unlimited queue of answers keeps slow readers from occupying threads; the size of answers is limited before they begin."""
-    return WSGIMiddleware(_with_body(app), workers=threads, send_queue_size=0)  # type: ignore[arg-type]  # its own WSGI types
+    mounted: Any = _with_body(app)  # a2wsgi has WSGI types of its own
+    return WSGIMiddleware(mounted, workers=threads, send_queue_size=0)
 
 
 def _is_long(scope: Scope) -> bool:

@@ -103,7 +103,7 @@ def members(source: BinaryIO) -> Iterator[Member]:
     # tarfile's own stream decompression does not verify the checksum at the end.
     content = cast(BinaryIO, gzip.GzipFile(fileobj=source)) if compressed else source
     with _damage_as_error():
-        tar = tarfile.open(fileobj=content, mode="r|")  # noqa: SIM115 - closed by the `with` below
+        tar: Any = tarfile.open(fileobj=content, mode="r|")  # noqa: SIM115 - closed by the `with` below; `members` has no type
     with tar:
         while True:
             with _damage_as_error():
@@ -116,7 +116,7 @@ def members(source: BinaryIO) -> Iterator[Member]:
             if file is None:
                 raise BrokenBackup(f"{info.name}: expected a file")
             yield Member(info.name, info.size, cast(IO[bytes], _Damaged(file)))
-            tar.members.clear()  # type: ignore[attr-defined]  # else it remembers each
+            tar.members.clear()  # otherwise it remembers each
 
 
 @contextmanager

@@ -104,7 +104,8 @@ def _validator(component: str) -> "Draft202012Validator":
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend
 
-    dialect: Any = extend(Draft202012Validator, {"pattern": _pattern})  # type: ignore[no-untyped-call]  # `extend` has no types
+    extended: Any = extend  # has no types
+    dialect = extended(Draft202012Validator, {"pattern": _pattern})
     validator: Draft202012Validator = dialect(REQUESTS[component])
     return validator
 

@@ -1,5 +1,7 @@
 """Tenants, suspension and revoked tokens, for operators."""
 
+from functools import partial
+
 from flask import Response, current_app
 
 from sless.clock import rfc3339_of
@@ -124,59 +126,62 @@ def _allowed_json(item: AllowedCode) -> Json:
     return {"sha256": item.sha256, "reason": item.reason}
 
 
-def _row(operation_id: str, method: str, path: str, **more: object) -> Operation:
-    return Operation(id=operation_id, method=method, path=path, tag="operators", **more)  # type: ignore[arg-type]  # Operation's own fields
-
-
+_operation = partial(Operation, tag="operators")
 _ALLOWED = PREFIX + "allowed-code"
 _WORKLOAD = _TENANT + "/{kind}/{name}"
 _SUSPENDED = Parameter(name="suspended", text="only tenants that are suspended, or are not", schema=FLAG)
 OPERATIONS = (
-    _row(
-        "listTenants", "GET", _TENANTS, view=list_tenants, summary="All tenants, by namespace: counts, limits, usage of the last 31 days",
+    _operation(
+        id="listTenants", method="GET", path=_TENANTS, view=list_tenants,
+        summary="All tenants, by namespace: counts, limits, usage of the last 31 days",
         parameters=(_SUSPENDED, LIMIT, CURSOR), replies={200: shown("Tenants", "the tenants", "Link")},
     ),
-    _row("getTenant", "GET", _TENANT, view=get_tenant, summary="One tenant", replies={200: shown("Tenant", "the tenant")}),
-    _row(
-        "suspendTenant", "POST", _TENANT + "/suspend", view=suspend, bodies={JSON: ("Suspend",)}, body_required=False,
+    _operation(
+        id="getTenant", method="GET", path=_TENANT,
+        view=get_tenant, summary="One tenant", replies={200: shown("Tenant", "the tenant")},
+    ),
+    _operation(
+        id="suspendTenant", method="POST", path=_TENANT + "/suspend", view=suspend, bodies={JSON: ("Suspend",)}, body_required=False,
         summary="Suspends a tenant: calls get a 503, instances and runs stop, triggers do not fire, and writes get a 403 with the reason",
         replies={200: shown("Tenant", "the tenant")},
     ),
-    _row(
-        "resumeTenant", "POST", _TENANT + "/resume", view=resume, summary="Ends the suspension",
+    _operation(
+        id="resumeTenant", method="POST", path=_TENANT + "/resume", view=resume, summary="Ends the suspension",
         replies={200: shown("Tenant", "the tenant")},
     ),
-    _row(
-        "suspendWorkload", "POST", _WORKLOAD + "/suspend", view=suspend_workload, bodies={JSON: ("Suspend",)}, body_required=False,
+    _operation(
+        id="suspendWorkload", method="POST", path=_WORKLOAD + "/suspend", view=suspend_workload, bodies={JSON: ("Suspend",)},
+        body_required=False,
         summary="Suspends one function, service or job", replies={200: shown("SuspendedWorkload", "the workload")},
     ),
-    _row(
-        "resumeWorkload", "POST", _WORKLOAD + "/resume", view=resume_workload,
+    _operation(
+        id="resumeWorkload", method="POST", path=_WORKLOAD + "/resume", view=resume_workload,
         summary="Ends the suspension, unless the tenant itself is suspended", replies={200: shown("SuspendedWorkload", "the workload")},
     ),
-    _row(
-        "listRevokedTokens", "GET", _TOKENS, view=list_revoked, summary="Revoked tokens that have not expired, newest first",
+    _operation(
+        id="listRevokedTokens", method="GET", path=_TOKENS, view=list_revoked, summary="Revoked tokens that have not expired, newest first",
         parameters=(LIMIT, CURSOR), replies={200: shown("RevokedTokens", "the tokens", "Link")},
     ),
-    _row(
-        "revokeToken", "POST", _TOKENS, view=revoke, bodies={JSON: ("TokenRevocation",)},
+    _operation(
+        id="revokeToken", method="POST", path=_TOKENS, view=revoke, bodies={JSON: ("TokenRevocation",)},
         summary="Revokes a token by its jti; in effect on all replicas within a second", replies={200: shown("RevokedToken", "the token")},
     ),
-    _row(
-        "importRun", "POST", _TENANT + "/jobs/{name}/imported-run", view=import_run, bodies={JSON: ("ImportedRun",)},
+    _operation(
+        id="importRun", method="POST", path=_TENANT + "/jobs/{name}/imported-run", view=import_run, bodies={JSON: ("ImportedRun",)},
         summary="Sets a job's run_id for a run that took place elsewhere, without running it", replies={200: shown("Job", "the job")},
     ),
-    _row(
-        "listAllowedCode", "GET", _ALLOWED, view=list_allowed, summary="Code that operators have allowed regardless of the checks",
+    _operation(
+        id="listAllowedCode", method="GET", path=_ALLOWED, view=list_allowed,
+        summary="Code that operators have allowed regardless of the checks",
         parameters=(LIMIT, CURSOR), replies={200: shown("AllowedCodes", "the content hashes", "Link")},
     ),
-    _row(
-        "allowCode", "PUT", _ALLOWED + "/{sha256}", view=allow, bodies={JSON: ("AllowCode",)}, body_required=False,
+    _operation(
+        id="allowCode", method="PUT", path=_ALLOWED + "/{sha256}", view=allow, bodies={JSON: ("AllowCode",)}, body_required=False,
         summary="Allows code by its content hash, which is in the refusal and the log",
         replies={200: shown("AllowedCode", "the content hash")},
     ),
-    _row(
-        "disallowCode", "DELETE", _ALLOWED + "/{sha256}", view=disallow, summary="No longer allows this code",
+    _operation(
+        id="disallowCode", method="DELETE", path=_ALLOWED + "/{sha256}", view=disallow, summary="No longer allows this code",
         replies={204: Reply(text="it is checked again")},
     ),
 )  # fmt: skip
