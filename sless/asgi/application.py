@@ -166,7 +166,7 @@ class Application:
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
         try:
-            # The plane first: reading the routes takes long beside the first ticks of all loops.
+            # The plane first, because the first ticks of all loops would slow down reading the routes.
             await self.plane.start()
             await asyncio.to_thread(self._parts.start)
         except Exception as error:

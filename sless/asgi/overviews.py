@@ -23,7 +23,7 @@ MOST_FOLLOWERS = 2000
 PERIOD_SEC = 1.0
 """Minimum time between two reads of a namespace."""
 REST_SHARE = 10
-"""A pause, in times of the processor time of the read before. The time on the clock would also count other work of a busy machine."""
+"""Multiplies the processor time of a read to get the pause after it. Elapsed time would also count other work of a busy machine."""
 SENT_BYTES_PER_SEC = 4 * 2**20
 """Bytes sent to all streams of a namespace: with 200 consoles and 200 busy functions, each read results in 30 MB."""
 CHECK_SEC = 15.0
@@ -120,10 +120,10 @@ class Overviews:
             processor_sec = await self._update(namespace, watched)
             read_sec = time.monotonic() - watched.read_at
             watched.read_at += watched.sent_bytes / SENT_BYTES_PER_SEC  # only this namespace waits for what it has sent
-            await asyncio.sleep(max(processor_sec * REST_SHARE, read_sec))  # never ask a slow database without a pause
+            await asyncio.sleep(max(processor_sec * REST_SHARE, read_sec))  # a slow database gets a pause, too
 
     async def _update(self, namespace: str, watched: _Watched) -> float:
-        """Returns the processor time of the read in seconds. A failed read leaves what the followers have; the next one may succeed."""
+        """Returns the processor time of the read in seconds. After a failed read, followers keep what they have."""
         watched.sent_bytes = 0
         try:
             items, processor_sec = await asyncio.get_running_loop().run_in_executor(self._threads, self._timed_read, namespace)

@@ -1,6 +1,6 @@
-"""Packs a build context. As a child process, because unzipping and packing much code hold the interpreter lock for longer than calls may
-wait: `main` reads one JSON order from stdin and writes one JSON object to stdout. It imports only the standard library and a few of our own
-modules.
+"""Packs a build context. Large code is packed in a child process, because unzipping and packing it would hold the interpreter lock for
+longer than calls may wait: `main` reads one JSON order from stdin and writes one JSON object to stdout. Imports only the standard library
+and a few of our own modules.
 """
 
 import hashlib

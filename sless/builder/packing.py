@@ -1,4 +1,4 @@
-"""Packs an upload from the code store into a build context on disk, much code in the child process `context_child`."""
+"""Packs an upload from the code store into a build context on disk; large code in the child process `context_child`."""
 
 import json
 import shutil
@@ -21,7 +21,8 @@ from sless.domain.runtimes import RUNTIMES
 
 CHILD_SEC = 300
 SMALL_BYTES = 128 * 1024
-"""Limit of code that is packed without a child process, unpacked. It takes milliseconds, the start of a child 0.2 s of processor time."""
+"""Unpacked code up to this size is packed without a child process: that takes milliseconds, while starting a child takes 0.2 s of
+processor time."""
 SMALL_FILES = 50
 
 
@@ -76,7 +77,7 @@ def _packed(order: Order) -> dict[str, Any]:
 
 
 def _is_small(order: Order) -> bool:
-    """Go code never is, because its context contains the runtime. Raises zipfile.BadZipFile."""
+    """Never true for Go, whose context contains the runtime. Raises zipfile.BadZipFile."""
     if RUNTIMES[order.runtime].language == "go":
         return False
     with zipfile.ZipFile(order.package) as archive:

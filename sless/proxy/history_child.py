@@ -1,8 +1,8 @@
 """The recorder's link to a child process that writes history (`store.history_process`).
 
-Each batch is a file in memory, whose descriptor goes to the child over a socket as its stdin: what was sent survives the end of the server.
-Answers come from its stdout, as numbered messages. A child that exits is replaced; the new one gets all batches that were not acknowledged.
-The first child is a fork of the server if possible; later ones, when the server has threads, are executed.
+Each batch is a file in memory. The link sends its descriptor over a socket, the stdin of the child, so batches that were sent survive the
+end of the server. The child answers on stdout with numbered messages. If it exits, the link starts another and sends all unacknowledged
+batches again. The first child is a fork of the server if possible; later ones are executed, because the server has threads by then.
 """
 
 import logging
@@ -25,7 +25,7 @@ from sless.proxy.recorder import Acknowledgement, MakeLink, Sender
 
 _log = logging.getLogger(__name__)
 _MOST_SENT = 128
-"""Batches sent but not acknowledged. Linux limits the descriptors that a user has on the way."""
+"""Maximum number of unacknowledged batches. Linux limits how many descriptors a user may have in flight."""
 _READ_BYTES = 2**16
 _FIRST_REST_SEC = 0.05
 _MOST_REST_SEC = 5.0
@@ -39,7 +39,7 @@ StartProcess = Callable[[int], Process | None]
 
 
 class Writer(NamedTuple):
-    """The function that writes history, and the command and its environment that do the same."""
+    """How to run the history writer: `main` in a fork, or `command` with `environ`."""
 
     main: Callable[[], None]
     command: Sequence[str]
@@ -49,7 +49,7 @@ class Writer(NamedTuple):
         return fork_child(self.main, stdin_fd)
 
     def execute(self, stdin_fd: int) -> Process:
-        # In a process group of its own, because a terminal's signals should only reach the server, which then ends this process.
+        # A process group of its own, so that a terminal's signals reach only the server, which then ends this process.
         return subprocess.Popen(self.command, stdin=stdin_fd, stdout=subprocess.PIPE, env=self.environ, process_group=0)
 
 
@@ -124,7 +124,7 @@ class ChildLink:
             self._child.unsent = Sealed(0, self._order)
 
     def _send(self, child: "_Child") -> bool:
-        """Sends what the child may have. False: its socket is full."""
+        """Sends up to _MOST_SENT batches. False: the socket is full."""
         while len(child.sent) < _MOST_SENT:
             child.unsent = child.unsent or self._sender.take()
             if child.unsent is None:

@@ -124,7 +124,7 @@ class RouteTable:
         return list(self._live_routes.values())
 
     def standing(self) -> list[LiveRoute]:
-        """Those with instances. Read several times a second, so idle workloads must not cost anything."""
+        """Routes with instances. Callers read this several times a second, so idle workloads must not cost anything."""
         return self._standing
 
     def instances(self) -> list[LiveEndpoint]:

@@ -87,5 +87,5 @@ class GunicornApp(BaseApplication):
             raise AppImportError(f"Error: {error}") from error
 
     def run(self) -> None:
-        gc.freeze()  # a worker's collector skips what was imported: it takes 0.1 s, and writes to pages that are shared with the master
+        gc.freeze()  # scanning imported objects takes a worker 0.1 s and unshares the master's pages
         OneWorkerArbiter(self).run()

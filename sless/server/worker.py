@@ -48,7 +48,7 @@ class FrontWorker(UvicornWorker):
         super().init_process()
 
     def run(self) -> None:
-        # Not sooner, because a process with threads cannot safely fork, as the application does while it is created.
+        # Not earlier: creating the application forks, which is unsafe in a process with threads.
         threading.Thread(target=self._leave_without_master, name="master watch", daemon=True).start()
         super().run()
 

@@ -60,7 +60,7 @@ def main() -> None:
 
 
 class Batches:
-    """Reads batches from a socket: a packet has the number, and the descriptor of a file with the batch."""
+    """Reads batches from a socket: each packet has a number and the descriptor of a file with the batch."""
 
     def __init__(self, fd: int) -> None:
         self._socket = socket.socket(fileno=fd)
@@ -81,7 +81,7 @@ class Batches:
 
 
 def answer(data: bytes) -> None:
-    """Once the server has ended, nobody reads answers, and the rest is still to be written."""
+    """Sends an answer. A closed pipe is not an error: the server has ended, and the rest still has to be written."""
     left = memoryview(data)
     try:
         while left:

@@ -1,5 +1,4 @@
-"""Tokens: identify the caller. The only package that imports PyJWT, in `signatures` and `public_keys`, which are
-loaded when needed.
+"""Tokens: identify the caller. The only package that imports PyJWT: `signatures` and `public_keys` do, which are loaded when needed.
 
 One verifier per process, one key source per `SLESS_AUTH_MODE`. The answer's `code` says which check failed; tokens never appear in messages
 or logs.

@@ -1,4 +1,4 @@
-"""The loop of instances on a real store, with a backend that does at once what it is told."""
+"""The instances loop on a real store, with a backend that applies each change immediately."""
 
 from dataclasses import dataclass, field
 

@@ -148,8 +148,8 @@ class RunLogs:
         return _observed(job, state, outcome, "" if outcome.ok else "\n".join([outcome.error or "", *tail]))
 
     def _checked(self, job: Json, pod: Json, state: RunState) -> RunState:
-        """The state by the pod as it is now, if the run should end because of elapsed time: while the API does not answer, the view shows
-        runs that have ended as running. Raises Stopped."""
+        """Checks the current pod before a run counts as over its time limit: while the API does not answer, the view still shows ended
+        runs as running. Raises Stopped."""
         metadata = pod["metadata"]
         fields = f"metadata.name={metadata['name']}"
         try:

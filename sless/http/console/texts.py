@@ -39,7 +39,7 @@ def texts_of(language: str) -> Texts:
 
 @functools.cache
 def abouts_of(language: str) -> dict[str, str]:
-    """What the examples are about, by their name, in a language other than that of their READMEs; {} in English."""
+    """Descriptions of the examples by name; {} in English, the language of their READMEs."""
     path = _FOLDER / f"{language}_examples.json"
     return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
 

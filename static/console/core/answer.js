@@ -10,7 +10,7 @@ const SHOWN_BYTES = 512;
 const TRIES = 12;
 const IS_TEXT = /^text\/|json|xml(?!.*image)|javascript/;
 
-// `began` is when the request was sent. A text is shown while it arrives; what has been shown stays if the reader stops it.
+// `began` is when the request was sent. Shows a text while it arrives, and keeps what has arrived if the reader stops the call.
 export async function showAnswer(answer, began, { status, body }) {
   if (answer.type === 'opaqueredirect') {
     body.replaceChildren(el('p', {}, t('workload_run.redirect')));
@@ -29,7 +29,7 @@ export async function showAnswer(answer, began, { status, body }) {
   growing.replaceWith(...bodyOf(data, type));
 }
 
-// The whole body; its text also goes into `growing` as it comes.
+// Returns the whole body, and appends its text to `growing` as it arrives.
 async function received(answer, growing) {
   const chunks = [];
   const decoder = new TextDecoder();
@@ -52,7 +52,7 @@ function bodyOf(data, type) {
   return [head, ...(kind.startsWith('image/') ? [imageOf(data, kind)] : textOf(data, kind))];
 }
 
-// What is no image, whatever its type says, is shown as text or bytes.
+// Shows data that is not an image, whatever its type says, as text or bytes.
 function imageOf(data, type) {
   const image = el('img', { class: 'answer-image', alt: type, onerror: () => image.replaceWith(el('p', {}, t('workload_run.no_image')), ...textOf(data, type)) });
   image.src = URL.createObjectURL(new Blob([data], { type }));

@@ -19,7 +19,7 @@ export function isGoodPath(path) {
   return path.length > 0 && path.length < 200 && !path.startsWith('/') && !path.split('/').some((part) => part === '' || part === '.' || part === '..');
 }
 
-// Whether one is a folder of the other, so that both cannot exist.
+// Whether one path is a folder of the other, so both cannot exist.
 export const collide = (one, other) => one.startsWith(`${other}/`) || other.startsWith(`${one}/`);
 
 export async function contentOf(file) {

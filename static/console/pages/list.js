@@ -68,7 +68,7 @@ function isShown(key, row) {
   return searched.get(row).includes(wanted.q);
 }
 
-// Rows below those that fit on a screen are shown in later frames: all at once would take longer than one.
+// Shows rows below the first screen in later frames, because all of them take longer than one frame.
 function applyFilters() {
   let shown = 0;
   const later = [];

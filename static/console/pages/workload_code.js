@@ -269,7 +269,7 @@ for (const id of ['files', 'folder']) {
   });
 }
 
-// The whole page takes files: browsers leave a page onto which a file is dropped. Text that is dragged is left to the editor.
+// Accepts files on the whole page, since browsers open a file dropped elsewhere and leave the page. The editor handles dragged text.
 const drop = root.querySelector('.drop');
 function onFiles(type, act) {
   document.addEventListener(type, (event) => {

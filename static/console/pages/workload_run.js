@@ -150,13 +150,13 @@ async function run() {
   } catch (error) {
     failure = error;
   }
-  if (running !== mine) return; // another one began
+  if (running !== mine) return; // a newer call has started
   part('send').disabled = false;
   part('stop').hidden = true;
   if (failure) await showFailure(failure, id);
 }
 
-// A call that the reader stopped has a record as well.
+// A stopped call has a record, too.
 async function showFailure(error, id) {
   if (error.name !== 'AbortError') {
     part('answer').replaceChildren(el('p', { class: 'notice bad' }, error instanceof TypeError ? t('ui.offline') : error.message));
@@ -197,15 +197,15 @@ part('forget').addEventListener('click', () => {
 showMode();
 if (kind === 'job' && root.dataset.event) part('body').value = root.dataset.event;
 
-// A call that is repeated gives what is stored of it: method and path, but neither query nor body.
+// Repeats a call with what the server stored of it: method and path, but neither query nor body.
 async function takeFrom(id) {
   const call = await rest('GET', `${path}/invocations/${encodeURIComponent(id)}`).catch(() => null);
-  const own = url && new URL(url, location.href).pathname;
+  const base = url && new URL(url, location.href).pathname;
   if (call?.method && url && call.trigger === 'http') {
     mode = 'http';
     showMode();
     part('method').value = call.method;
-    part('path').value = call.path.startsWith(own) ? call.path.slice(own.length) || '/' : call.path;
+    part('path').value = call.path.startsWith(base) ? call.path.slice(base.length) || '/' : call.path;
     showBody();
   }
   toast(t('workload_run.reused'));
